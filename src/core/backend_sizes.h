@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that only a library knows: packed weight copies and scratchpads. The planner asks through this interface and
+// never sees a backend; `exact()` tells whether the answers come from the linked library or from an estimate.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "core/op/attention.h"
+#include "core/op/matmul.h"
+
+namespace litespark {
+
+/// One linear layer: y [rows, out] = x [rows, in] w^T.
+struct LinearShape {
+  int64_t rows = 0;
+  int64_t in_features = 0;
+  int64_t out_features = 0;
+  DType compute = DType::kF32;
+  bool has_bias = false;
+  bool weights_packed = false;
+};
+
+class BackendSizes {
+ public:
+  virtual ~BackendSizes() = default;
+
+  /// False: estimates, to be marked so wherever they are shown.
+  virtual bool exact() const = 0;
+  /// Whether matmuls of this backend want PackWeight copies at all.
+  virtual bool packs_weights(DType compute) const = 0;
+  /// Of one packed copy; depends on the features and the dtype, not on `shape.rows`.
+  virtual int64_t packed_bytes(const LinearShape& shape, op::PackForm form) const = 0;
+  virtual int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const = 0;
+  virtual int64_t matmul_backward_input_scratch_bytes(const LinearShape& shape) const = 0;
+  virtual int64_t matmul_backward_weight_scratch_bytes(const LinearShape& shape) const = 0;
+  /// For `num_tokens` rows of packed q, k, v.
+  virtual int64_t attention_forward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
+                                                  DType compute) const = 0;
+  virtual int64_t attention_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
+                                                   DType compute) const = 0;
+};
+
+}  // namespace litespark

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/memory_plan.h"
+
+#include <algorithm>
+
+#include "core/checked.h"
+#include "core/error.h"
+
+namespace litespark {
+namespace {
+
+struct Placed {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int32_t first = 0;
+  int32_t last = 0;
+};
+
+bool overlap_in_time(const Placed& placed, const Lifetime& lifetime) {
+  return placed.first <= lifetime.last && lifetime.first <= placed.last;
+}
+
+/// Lowest gap of `bytes` among tensors that live at the same time; `placed` is sorted by begin.
+int64_t first_fit(const std::vector<Placed>& placed, const Lifetime& lifetime, int64_t bytes) {
+  int64_t offset = 0;
+  for (const Placed& other : placed) {
+    if (!overlap_in_time(other, lifetime)) continue;
+    if (offset + bytes <= other.begin) break;
+    offset = std::max(offset, other.end);
+  }
+  return offset;
+}
+
+PhasePeak measure_peak(const TensorTable& tensors, const PhaseLifetimes& phase) {
+  std::vector<int64_t> delta(static_cast<size_t>(phase.num_ops) + 1, 0);
+  for (const Lifetime& lifetime : phase.lifetimes) {
+    const int64_t bytes = round_up(tensors[lifetime.tensor].bytes(), kTensorAlignment);
+    delta[static_cast<size_t>(lifetime.first)] += bytes;
+    delta[static_cast<size_t>(lifetime.last) + 1] -= bytes;
+  }
+  PhasePeak peak{.phase = phase.phase};
+  int64_t live = 0;
+  for (int32_t op = 0; op < phase.num_ops; ++op) {
+    live += delta[static_cast<size_t>(op)];
+    if (live > peak.live_bytes) {
+      peak.live_bytes = live;
+      peak.peak_op = op;
+    }
+  }
+  for (const Lifetime& lifetime : phase.lifetimes) {
+    if (lifetime.first > peak.peak_op || lifetime.last < peak.peak_op) continue;
+    const TensorInfo& info = tensors[lifetime.tensor];
+    peak.live_by_owner[static_cast<size_t>(info.owner)] += round_up(info.bytes(), kTensorAlignment);
+  }
+  return peak;
+}
+
+}  // namespace
+
+std::string_view owner_name(Owner owner) {
+  static constexpr std::array<std::string_view, kNumOwners> kNames = {"weights",   "packed copies", "gradients",
+                                                                      "optimizer", "activations",   "scratch",
+                                                                      "batch",     "kv cache",      "communication"};
+  return kNames.at(static_cast<size_t>(owner));
+}
+
+TensorId TensorTable::add(TensorInfo info) {
+  infos_.push_back(std::move(info));
+  return {static_cast<int32_t>(infos_.size() - 1)};
+}
+
+TensorId TensorTable::view(TensorId parent, std::string name, Shape shape, int64_t offset_elements) {
+  const TensorInfo& owner = (*this)[parent];
+  TensorInfo info{.name = std::move(name),
+                  .dtype = owner.dtype,
+                  .shape = shape,
+                  .owner = owner.owner,
+                  .storage = owner.storage,
+                  .parent = parent,
+                  .offset_bytes = offset_elements * dtype_bytes(owner.dtype)};
+  if (offset_elements < 0 || offset_elements + shape.num_elements() > owner.shape.num_elements()) {
+    throw InternalError(info.name, "view leaves its parent", shape.to_string(), owner.shape.to_string());
+  }
+  return add(std::move(info));
+}
+
+TensorId TensorTable::rows(TensorId parent, int64_t first, int64_t count) {
+  const TensorInfo& owner = (*this)[parent];
+  Shape shape{count};
+  int64_t row_elements = 1;
+  for (int dim = 1; dim < owner.shape.rank(); ++dim) {
+    shape.append(owner.shape[dim]);
+    row_elements *= owner.shape[dim];
+  }
+  return view(parent, owner.name + ".rows" + std::to_string(first), shape, first * row_elements);
+}
+
+std::pair<TensorId, int64_t> TensorTable::root(TensorId id) const {
+  int64_t offset = 0;
+  while ((*this)[id].parent.has_value()) {
+    offset += (*this)[id].offset_bytes;
+    id = (*this)[id].parent;
+  }
+  return {id, offset};
+}
+
+MemoryPlan::MemoryPlan(const TensorTable& tensors, std::span<const PhaseLifetimes> phases)
+    : offsets_(static_cast<size_t>(tensors.size()), -1) {
+  for (int32_t index = 0; index < tensors.size(); ++index) {
+    const TensorInfo& info = tensors[{index}];
+    if (info.storage != Storage::kPersistent || info.parent.has_value()) continue;
+    const int64_t bytes = round_up(info.bytes(), kTensorAlignment);
+    offsets_[static_cast<size_t>(index)] = persistent_bytes_;
+    persistent_bytes_ += bytes;
+    persistent_by_owner_[static_cast<size_t>(info.owner)] += bytes;
+  }
+  for (const PhaseLifetimes& phase : phases) place_phase(tensors, phase);
+}
+
+void MemoryPlan::place_phase(const TensorTable& tensors, const PhaseLifetimes& phase) {
+  std::vector<Lifetime> order = phase.lifetimes;
+  std::stable_sort(order.begin(), order.end(), [&](const Lifetime& a, const Lifetime& b) {
+    return tensors[a.tensor].bytes() > tensors[b.tensor].bytes();
+  });
+  std::vector<Placed> placed;
+  PhasePeak peak = measure_peak(tensors, phase);
+  for (const Lifetime& lifetime : order) {
+    const int64_t bytes = round_up(tensors[lifetime.tensor].bytes(), kTensorAlignment);
+    const int64_t offset = first_fit(placed, lifetime, bytes);
+    int64_t& slot = offsets_[static_cast<size_t>(lifetime.tensor.index)];
+    if (slot >= 0) {
+      throw InternalError(tensors[lifetime.tensor].name, "arena tensor is used by two phases", phase.phase,
+                          "one phase");
+    }
+    slot = offset;
+    const Placed entry{offset, offset + bytes, lifetime.first, lifetime.last};
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
+                                   [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
+                  entry);
+    peak.arena_bytes = std::max(peak.arena_bytes, entry.end);
+  }
+  arena_bytes_ = std::max(arena_bytes_, peak.arena_bytes);
+  phases_.push_back(std::move(peak));
+}
+
+}  // namespace litespark

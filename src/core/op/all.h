@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The closed set of ops. Each struct is written once and used twice: with TensorId on a tape (spec/), where `map`
+// yields reads, writes and lifetimes, and with Tensor at execution (ops/).
+#pragma once
+
+#include <variant>
+
+#include "core/op/attention.h"
+#include "core/op/embedding.h"
+#include "core/op/loss.h"
+#include "core/op/matmul.h"
+#include "core/op/optimizer.h"
+#include "core/op/rms_norm.h"
+#include "core/op/swiglu.h"
+
+namespace litespark::op {
+
+template <class T>
+using AnyOp = std::variant<EmbeddingForward<T>, EmbeddingBackward<T>, RmsNormForward<T>, RmsNormBackward<T>,
+                           HeadNormForward<T>, HeadNormBackward<T>, MatmulForward<T>, MatmulBackwardInput<T>,
+                           MatmulBackwardWeight<T>, BiasBackward<T>, PackWeight<T>, Rope<T>, AttentionForward<T>,
+                           AttentionBackward<T>, AttentionCached<T>, SwiGluForward<T>, SwiGluBackward<T>,
+                           CrossEntropy<T>, LossReduce<T>, GradientSquareSum<T>, StepDecision<T>, AdamW<T>, Convert<T>>;
+
+}  // namespace litespark::op

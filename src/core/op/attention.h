@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary positions and causal attention over packed documents. Every batch is N tokens of documents laid end to end;
+// B separate rows of length T are B documents of length T.
+#pragma once
+
+#include <string_view>
+
+namespace litespark::op {
+
+/// Rotates, in place, the first H + K heads of a packed [N, (H + 2 K) D] tensor: pair (i, i + D/2) of a head turns by
+/// positions[n] * frequency_i (Su et al. 2021, half-split layout of Hugging Face). `inverse` turns back: the gradient.
+/// table [P, D] f32: row p holds D/2 cosines then D/2 sines, computed in double, rounded once; positions [N] i32 < P.
+template <class T>
+struct Rope {
+  static constexpr std::string_view kName = "rope";
+  T qkv, table, positions;
+  int num_rotated_heads = 0;  ///< H + K
+  int num_heads_total = 0;    ///< H + 2 K
+  int head_dim = 0;           ///< D
+  bool inverse = false;
+
+  template <class F>
+  auto map(F&& f) const {
+    return Rope<decltype(f.in("table", table))>{.qkv = f.inout("qkv", qkv),
+                                                .table = f.in("table", table),
+                                                .positions = f.in("positions", positions),
+                                                .num_rotated_heads = num_rotated_heads,
+                                                .num_heads_total = num_heads_total,
+                                                .head_dim = head_dim,
+                                                .inverse = inverse};
+  }
+};
+
+/// What forward and backward share. A query at position i of its document sees keys j of the same document with
+/// i - window < j <= i (window 0: all j <= i).
+struct AttentionShape {
+  int num_heads = 0;     ///< H
+  int num_kv_heads = 0;  ///< K, divides H
+  int head_dim = 0;      ///< D
+  int window = 0;
+  float scale = 0;        ///< 1 / sqrt(D)
+  int max_documents = 0;  ///< capacity of the offsets
+  int max_length = 0;     ///< no document is longer
+  bool uniform = false;   ///< every document has exactly max_length tokens and N = max_documents * max_length
+};
+
+/// out = softmax(scale q k^T + mask) v per head, online over tiles: no T x T matrix ever exists.
+/// out [N, H D]; log_sum_exp [H, N] f32 (natural log of the scaled scores' sum); qkv [N, (H + 2 K) D]; offsets
+/// [max_documents + 1] i32: document d is rows offsets[d] .. offsets[d+1]; num_documents [1] i32.
+/// Rows past the last document are written as 0. scratch: bytes the backend asks for, may be absent.
+template <class T>
+struct AttentionForward {
+  static constexpr std::string_view kName = "attention_forward";
+  T out, log_sum_exp, qkv, offsets, num_documents, scratch;
+  AttentionShape shape;
+
+  template <class F>
+  auto map(F&& f) const {
+    return AttentionForward<decltype(f.in("qkv", qkv))>{.out = f.out("out", out),
+                                                        .log_sum_exp = f.out("log_sum_exp", log_sum_exp),
+                                                        .qkv = f.in("qkv", qkv),
+                                                        .offsets = f.in("offsets", offsets),
+                                                        .num_documents = f.in("num_documents", num_documents),
+                                                        .scratch = f.out("scratch", scratch),
+                                                        .shape = shape};
+  }
+};
+
+/// Gradient of AttentionForward with scores recomputed tile by tile. dqkv [N, (H + 2 K) D] is overwritten (rows past
+/// the last document with 0).
+template <class T>
+struct AttentionBackward {
+  static constexpr std::string_view kName = "attention_backward";
+  T dqkv, dout, qkv, out, log_sum_exp, offsets, num_documents, scratch;
+  AttentionShape shape;
+
+  template <class F>
+  auto map(F&& f) const {
+    return AttentionBackward<decltype(f.in("qkv", qkv))>{.dqkv = f.out("dqkv", dqkv),
+                                                         .dout = f.in("dout", dout),
+                                                         .qkv = f.in("qkv", qkv),
+                                                         .out = f.in("out", out),
+                                                         .log_sum_exp = f.in("log_sum_exp", log_sum_exp),
+                                                         .offsets = f.in("offsets", offsets),
+                                                         .num_documents = f.in("num_documents", num_documents),
+                                                         .scratch = f.out("scratch", scratch),
+                                                         .shape = shape};
+  }
+};
+
+/// Attention of new tokens against a cache, for generation. The new tokens' keys and values are appended to the cache
+/// (rows past_lengths[b] ...) first; then each query sees all cache rows up to its own position, within the window.
+/// out [N, H D]; qkv [N, (H + 2 K) D] with N = B * new tokens a sequence; cache [B, capacity, 2 K D]; past_lengths [B]
+/// i32: rows already filled. The caller advances past_lengths afterwards.
+template <class T>
+struct AttentionCached {
+  static constexpr std::string_view kName = "attention_cached";
+  T out, cache, qkv, past_lengths;
+  AttentionShape shape;
+  int batch = 0;     ///< B
+  int capacity = 0;  ///< rows a sequence may fill
+
+  template <class F>
+  auto map(F&& f) const {
+    return AttentionCached<decltype(f.in("qkv", qkv))>{.out = f.out("out", out),
+                                                       .cache = f.inout("cache", cache),
+                                                       .qkv = f.in("qkv", qkv),
+                                                       .past_lengths = f.in("past_lengths", past_lengths),
+                                                       .shape = shape,
+                                                       .batch = batch,
+                                                       .capacity = capacity};
+  }
+};
+
+}  // namespace litespark::op

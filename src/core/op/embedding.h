@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Token embedding: a row lookup, and its deterministic gradient.
+#pragma once
+
+#include <string_view>
+
+namespace litespark::op {
+
+/// x[n] = table[ids[n]].
+/// out [N, C] f32/bf16, table [V, C] f32/bf16, ids [N] i32, state (StepState, counts bad ids; such rows become 0).
+/// `out` is overwritten.
+template <class T>
+struct EmbeddingForward {
+  static constexpr std::string_view kName = "embedding_forward";
+  T out, table, ids, state;
+
+  template <class F>
+  auto map(F&& f) const {
+    return EmbeddingForward<decltype(f.in("table", table))>{.out = f.out("out", out),
+                                                            .table = f.in("table", table),
+                                                            .ids = f.in("ids", ids),
+                                                            .state = f.inout("state", state)};
+  }
+};
+
+/// dtable[ids[n]] += dout[n], each row summed in token order by one owner: the same bits for any thread count.
+/// dtable [V, C] f32; dout [N, C]; ids [N] i32; scratch [2 N + V + 1] i32 (counting sort).
+/// `accumulate` false: rows that no token names become 0.
+template <class T>
+struct EmbeddingBackward {
+  static constexpr std::string_view kName = "embedding_backward";
+  T dtable, dout, ids, scratch;
+  bool accumulate = false;
+
+  template <class F>
+  auto map(F&& f) const {
+    return EmbeddingBackward<decltype(f.in("dout", dout))>{
+        .dtable = accumulate ? f.inout("dtable", dtable) : f.out("dtable", dtable),
+        .dout = f.in("dout", dout),
+        .ids = f.in("ids", ids),
+        .scratch = f.out("scratch", scratch),
+        .accumulate = accumulate};
+  }
+};
+
+}  // namespace litespark::op

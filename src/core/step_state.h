@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that changes from step to step, in one struct that lives in device memory: a captured graph stays valid
+// because it only ever points here. The host writes the inputs before a step and reads the outcome after it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace litespark {
+
+struct StepState {
+  // Inputs, written by the host before each optimizer step.
+  float learning_rate = 0;
+  float clip_norm = 0;    ///< largest global gradient norm; 0 = no clipping
+  float spike_limit = 0;  ///< a larger gradient norm skips the update; 0 = never
+  uint32_t padding = 0;
+  uint64_t rng_counter = 0;  ///< for stochastic rounding and dropout
+
+  // Accumulated over the micro-batches of a step; the host writes zeros before the first.
+  double loss_sum = 0;             ///< sum of token losses over supervised tokens
+  double z_loss_sum = 0;           ///< sum of z-loss terms, already inside the gradient but not in loss_sum
+  int64_t supervised_tokens = 0;   ///< labels that were not ignored
+  int64_t bad_tokens = 0;          ///< token ids or labels outside the vocabulary: must stay 0
+  double gradient_square_sum = 0;  ///< of the unnormalised gradients
+
+  // Decided on the device once all gradients are there.
+  float gradient_norm = 0;     ///< of the normalised gradient, before clipping
+  float gradient_scale = 0;    ///< clip factor / supervised tokens: what the optimizer multiplies with
+  float bias_correction1 = 0;  ///< 1 - beta1^t
+  float bias_correction2 = 0;  ///< 1 - beta2^t
+  uint32_t skipped = 0;        ///< 1: this step must not change any weight
+  uint32_t padding2 = 0;
+
+  // Persistent over the run, saved in checkpoints.
+  int64_t optimizer_steps = 0;  ///< updates really applied (t above counts the one under way)
+  int64_t skipped_steps = 0;
+};
+static_assert(std::is_trivially_copyable_v<StepState>);
+
+}  // namespace litespark

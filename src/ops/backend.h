@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device must be able to do: own memory, move bytes, run the closed set of ops. One implementation a device;
+// callers hold a Backend& and never test which.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/backend_sizes.h"
+#include "core/op/all.h"
+#include "core/tensor.h"
+
+namespace litespark {
+
+/// Memory of one device, returned by Backend::allocate and released with it. Movable, not copyable.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  virtual void* data() const = 0;
+  virtual int64_t bytes() const = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string name() const = 0;
+  virtual Device device() const = 0;
+  /// Library-known sizes; exact by definition here.
+  virtual const BackendSizes& sizes() const = 0;
+
+  /// Zero-filled, aligned to 256 bytes or more, already touched. Throws ConfigError when the memory is not there.
+  virtual std::unique_ptr<DeviceMemory> allocate(int64_t bytes) = 0;
+  /// Ordered with the ops that follow; returns when `source` may be reused.
+  virtual void copy_to_device(void* destination, const void* source, int64_t bytes) = 0;
+  /// Waits for the ops before it; returns when `destination` is filled.
+  virtual void copy_to_host(void* destination, const void* source, int64_t bytes) = 0;
+  /// Waits for everything issued so far; throws DeviceError when any of it failed.
+  virtual void synchronize() = 0;
+
+  /// Makes library objects (primitives, algorithm choices) for an op before the first step. Default: nothing.
+  virtual void prepare(const op::AnyOp<Tensor>&) {}
+
+  virtual void run(const op::EmbeddingForward<Tensor>&) = 0;
+  virtual void run(const op::EmbeddingBackward<Tensor>&) = 0;
+  virtual void run(const op::RmsNormForward<Tensor>&) = 0;
+  virtual void run(const op::RmsNormBackward<Tensor>&) = 0;
+  virtual void run(const op::HeadNormForward<Tensor>&) = 0;
+  virtual void run(const op::HeadNormBackward<Tensor>&) = 0;
+  virtual void run(const op::MatmulForward<Tensor>&) = 0;
+  virtual void run(const op::MatmulBackwardInput<Tensor>&) = 0;
+  virtual void run(const op::MatmulBackwardWeight<Tensor>&) = 0;
+  virtual void run(const op::BiasBackward<Tensor>&) = 0;
+  virtual void run(const op::PackWeight<Tensor>&) = 0;
+  virtual void run(const op::Rope<Tensor>&) = 0;
+  virtual void run(const op::AttentionForward<Tensor>&) = 0;
+  virtual void run(const op::AttentionBackward<Tensor>&) = 0;
+  virtual void run(const op::AttentionCached<Tensor>&) = 0;
+  virtual void run(const op::SwiGluForward<Tensor>&) = 0;
+  virtual void run(const op::SwiGluBackward<Tensor>&) = 0;
+  virtual void run(const op::CrossEntropy<Tensor>&) = 0;
+  virtual void run(const op::LossReduce<Tensor>&) = 0;
+  virtual void run(const op::GradientSquareSum<Tensor>&) = 0;
+  virtual void run(const op::StepDecision<Tensor>&) = 0;
+  virtual void run(const op::AdamW<Tensor>&) = 0;
+  virtual void run(const op::Convert<Tensor>&) = 0;
+};
+
+/// Throws InternalError unless shapes, dtypes and devices of the op agree with its contract. Run once per op when a
+/// program is bound to memory, never inside a step. Works on tensors without data, so that a plan can be checked too.
+void validate(const op::AnyOp<Tensor>& op);
+
+}  // namespace litespark

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU backend: vectorised, threaded kernels chosen at run time, oneDNN for matmuls.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "ops/backend.h"
+
+namespace litespark {
+
+enum class CpuIsa : uint8_t { kGeneric, kAvx2, kAvx512, kAvx512Bf16 };
+
+struct CpuOptions {
+  int threads = 0;  ///< 0: what the affinity mask and the cgroup quota allow
+  /// Highest instruction set to use; nullopt-like default kAvx512Bf16 means "the best this machine has".
+  CpuIsa max_isa = CpuIsa::kAvx512Bf16;
+};
+
+/// Parses "auto", "generic", "avx2", "avx512", "avx512bf16" (device.isa); throws ConfigError on others.
+CpuIsa parse_cpu_isa(std::string_view name);
+/// What this processor offers.
+CpuIsa detect_cpu_isa();
+
+std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);
+
+}  // namespace litespark

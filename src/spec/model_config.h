@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shape of a Llama-family model, as a Hugging Face config.json states it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+
+namespace litespark {
+
+/// What differs between families is explicit in ModelConfig's flags; the family itself only decides how a folder is
+/// written.
+enum class ModelFamily : uint8_t { kLlama, kMistral, kQwen2, kQwen3 };
+
+enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3 };
+
+struct RopeConfig {
+  double theta = 10000.0;
+  RopeScaling scaling = RopeScaling::kNone;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;                     ///< llama3 only
+  double high_freq_factor = 4.0;                    ///< llama3 only
+  int64_t original_max_position_embeddings = 8192;  ///< llama3 only
+};
+
+struct ModelConfig {
+  ModelFamily family = ModelFamily::kLlama;
+  int64_t vocab_size = 32000;        ///< V
+  int64_t hidden_size = 768;         ///< C
+  int64_t intermediate_size = 2048;  ///< F
+  int64_t num_hidden_layers = 12;    ///< L
+  int64_t num_attention_heads = 12;  ///< H
+  int64_t num_key_value_heads = 12;  ///< K
+  int64_t head_dim = 64;             ///< D; H D need not equal C
+  int64_t max_position_embeddings = 2048;
+  double rms_norm_eps = 1e-5;
+  double initializer_range = 0.02;
+  RopeConfig rope;
+  bool tie_word_embeddings = false;
+  bool has_qkv_bias = false;
+  bool has_output_bias = false;  ///< on o_proj (Llama's attention_bias sets both)
+  bool has_mlp_bias = false;
+  bool has_qk_norm = false;             ///< RMSNorm on query and key heads
+  int64_t sliding_window = 0;           ///< 0: full attention
+  std::vector<bool> layer_uses_window;  ///< one a layer; empty: all layers when sliding_window > 0
+  std::vector<int64_t> bos_token_ids;   ///< usually one; empty when the model names none
+  std::vector<int64_t> eos_token_ids;
+  int64_t pad_token_id = -1;
+  DType folder_dtype = DType::kF32;  ///< dtype that the folder's config names: what export writes by default
+
+  int64_t qkv_features() const { return (num_attention_heads + 2 * num_key_value_heads) * head_dim; }
+  int64_t attention_features() const { return num_attention_heads * head_dim; }
+  /// The window of one layer, 0 = none.
+  int64_t window_of_layer(int64_t layer) const;
+  /// Throws ConfigError naming the field: zero or negative sizes, heads that K does not divide, odd head_dim, sizes
+  /// whose products overflow or pass 2^40 parameters.
+  void validate() const;
+
+  bool operator==(const ModelConfig&) const;
+};
+
+/// "llama", "mistral", "qwen2", "qwen3": config.json's model_type.
+std::string family_name(ModelFamily family);
+
+/// D/2 rotation frequencies in double, scaling applied (Llama 3 scaling as in Meta's reference: wavelengths longer than
+/// original / low_freq_factor are divided by `factor`, shorter than original / high_freq_factor kept, between them
+/// interpolated).
+std::vector<double> rope_frequencies(const RopeConfig& rope, int64_t head_dim);
+
+/// Rows 0 .. positions-1 of the table that op::Rope reads: D/2 cosines then D/2 sines, computed in double.
+std::vector<float> rope_table(const RopeConfig& rope, int64_t head_dim, int64_t positions);
+
+}  // namespace litespark
