@@ -40,7 +40,7 @@ stop_on_failure "configure" cmake --preset release -DLITESPARK_TESTS=ON
 stop_on_failure "build" cmake --build "$build" -j "$cores"
 
 if [ "$labels" != fast ]; then
-  if nvcc=$(find_nvcc); then
+  if [ -d src/ops/cuda ] && nvcc=$(find_nvcc); then
     heading "CUDA code: compile"
     if cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc" && cmake --build build/cuda -j "$cores"; then
       passed=$((passed + 1))
