@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,14 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
   virtual void* data() const = 0;
   virtual int64_t bytes() const = 0;
+};
+
+/// A fixed sequence of ops that the device starts by itself. Holds the addresses of the recording.
+class CapturedGraph {
+ public:
+  virtual ~CapturedGraph() = default;
+  /// Ordered with the ops and copies around it; returns before the work is done.
+  virtual void launch() = 0;
 };
 
 class Backend {
@@ -41,6 +50,11 @@ class Backend {
 
   /// Makes library objects (primitives, algorithm choices) for an op before the first step. Default: nothing.
   virtual void prepare(const op::AnyOp<Tensor>&) {}
+
+  /// Records the ops that `body` runs on this backend instead of executing them; everything in it must have run once
+  /// before, and `body` may not copy, allocate or synchronize. nullptr, with `body` not called, where the device has no
+  /// graphs: the caller then runs the ops one by one.
+  virtual std::unique_ptr<CapturedGraph> capture(const std::function<void()>& /*body*/) { return nullptr; }
 
   virtual void run(const op::EmbeddingForward<Tensor>&) = 0;
   virtual void run(const op::EmbeddingBackward<Tensor>&) = 0;

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA backend: one GPU, one compute stream, streaming kernels of our own, cuBLASLt for matmuls.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ops/backend.h"
+
+namespace litespark {
+
+struct CudaOptions {
+  int ordinal = 0;            ///< device index among those that the driver shows
+  bool deterministic = true;  ///< refuse algorithms whose result depends on the order of atomics
+  std::string tuning_file;    ///< where timed matmul choices are kept; empty: not kept
+};
+
+/// Number of usable GPUs; 0 without a driver.
+int cuda_device_count();
+
+/// Throws ConfigError when there is no such device, DeviceError when the driver fails.
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
+
+}  // namespace litespark

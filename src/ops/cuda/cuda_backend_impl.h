@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The class behind make_cuda_backend. Each run() is defined in the file named after its op; this header only lists
+// them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/device_context.h"
+
+namespace litespark::cuda {
+
+/// cuBLASLt handles, descriptors, timed choices and workspace (matmul.cpp). Opaque: one file sees the library.
+class MatmulLibrary;
+struct MatmulLibraryDeleter {
+  void operator()(MatmulLibrary* library) const;
+};
+using MatmulLibraryPtr = std::unique_ptr<MatmulLibrary, MatmulLibraryDeleter>;
+MatmulLibraryPtr make_matmul_library(const DeviceContext& context, const CudaOptions& options);
+
+/// cuDNN graphs where that library is there, else the portable kernels' choices (attention.cpp).
+class AttentionLibrary;
+struct AttentionLibraryDeleter {
+  void operator()(AttentionLibrary* library) const;
+};
+using AttentionLibraryPtr = std::unique_ptr<AttentionLibrary, AttentionLibraryDeleter>;
+AttentionLibraryPtr make_attention_library(const DeviceContext& context, const CudaOptions& options);
+
+/// Scratch sizes as the two libraries state them (sizes.cpp).
+std::unique_ptr<BackendSizes> make_cuda_sizes(const MatmulLibrary& matmul, const AttentionLibrary& attention);
+
+/// Page-locked buffers through which host memory of any kind reaches the device (transfer.cpp).
+class Staging;
+struct StagingDeleter {
+  void operator()(Staging* staging) const;
+};
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(const CudaOptions& options);
+  ~CudaBackend() override;
+
+  std::string name() const override;
+  Device device() const override { return Device::kCuda; }
+  const BackendSizes& sizes() const override { return *sizes_; }
+
+  std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override;
+  void copy_to_device(void* destination, const void* source, int64_t bytes) override;
+  void copy_to_host(void* destination, const void* source, int64_t bytes) override;
+  void synchronize() override;
+  void prepare(const op::AnyOp<Tensor>& op) override;
+  std::unique_ptr<CapturedGraph> capture(const std::function<void()>& body) override;
+
+  void run(const op::EmbeddingForward<Tensor>& op) override;
+  void run(const op::EmbeddingBackward<Tensor>& op) override;
+  void run(const op::RmsNormForward<Tensor>& op) override;
+  void run(const op::RmsNormBackward<Tensor>& op) override;
+  void run(const op::HeadNormForward<Tensor>& op) override;
+  void run(const op::HeadNormBackward<Tensor>& op) override;
+  void run(const op::MatmulForward<Tensor>& op) override;
+  void run(const op::MatmulBackwardInput<Tensor>& op) override;
+  void run(const op::MatmulBackwardWeight<Tensor>& op) override;
+  void run(const op::BiasBackward<Tensor>& op) override;
+  void run(const op::PackWeight<Tensor>& op) override;
+  void run(const op::Rope<Tensor>& op) override;
+  void run(const op::AttentionForward<Tensor>& op) override;
+  void run(const op::AttentionBackward<Tensor>& op) override;
+  void run(const op::AttentionCached<Tensor>& op) override;
+  void run(const op::SwiGluForward<Tensor>& op) override;
+  void run(const op::SwiGluBackward<Tensor>& op) override;
+  void run(const op::CrossEntropy<Tensor>& op) override;
+  void run(const op::LossReduce<Tensor>& op) override;
+  void run(const op::GradientSquareSum<Tensor>& op) override;
+  void run(const op::StepDecision<Tensor>& op) override;
+  void run(const op::AdamW<Tensor>& op) override;
+  void run(const op::Convert<Tensor>& op) override;
+
+  const DeviceContext& context() const { return context_; }
+
+ private:
+  DeviceContext context_;
+  std::unique_ptr<Staging, StagingDeleter> staging_;
+  MatmulLibraryPtr matmul_;
+  AttentionLibraryPtr attention_;
+  std::unique_ptr<BackendSizes> sizes_;
+};
+
+}  // namespace litespark::cuda
