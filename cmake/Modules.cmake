@@ -16,7 +16,7 @@ endif()
 add_library(litespark_flags INTERFACE)
 target_include_directories(litespark_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(litespark_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${LITESPARK_WERROR}>>:-Werror>)
 if(LITESPARK_SANITIZER)
   target_compile_options(litespark_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${LITESPARK_SANITIZER}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/executor.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace litespark {
+
+Executor::Executor(Program program, Backend& backend) : program_(std::move(program)), backend_(backend) {
+  persistent_ = backend_.allocate(program_.memory->persistent_bytes());
+  arena_ = backend_.allocate(program_.memory->arena_bytes());
+  const std::vector<float> rope =
+      rope_table(program_.config.rope, program_.config.head_dim, program_.tensors[program_.rope_table].shape[0]);
+  write(program_.rope_table, rope.data(), static_cast<int64_t>(rope.size() * sizeof(float)));
+  for (const auto& [phase, tape] : program_.tapes) {
+    BoundPhase bound_phase{.phase = phase, .ops = {}};
+    for (const TapeEntry& entry : tape.entries()) {
+      bound_phase.ops.push_back(bind_op(entry.op, [&](TensorId id) { return tensor(id); }));
+      validate(bound_phase.ops.back());
+      backend_.prepare(bound_phase.ops.back());
+    }
+    phases_.push_back(std::move(bound_phase));
+  }
+}
+
+int64_t Executor::allocated_bytes() const {
+  return persistent_->bytes() + arena_->bytes();
+}
+
+const Executor::BoundPhase& Executor::bound(Phase phase) const {
+  const auto found = std::find_if(phases_.begin(), phases_.end(),
+                                  [&](const BoundPhase& candidate) { return candidate.phase == phase; });
+  if (found == phases_.end())
+    throw InternalError("executor", "phase is not part of this program", phase_name(phase), "one of its tapes");
+  return *found;
+}
+
+void Executor::run(Phase phase) {
+  const BoundPhase& bound_phase = bound(phase);
+  const std::vector<TapeEntry>& entries = program_.tape(phase)->entries();
+  for (size_t index = 0; index < bound_phase.ops.size(); ++index) {
+    if (observer_ != nullptr) observer_->before(entries[index]);
+    std::visit([&](const auto& op) { backend_.run(op); }, bound_phase.ops[index]);
+    if (observer_ != nullptr) observer_->after(entries[index]);
+  }
+}
+
+Tensor Executor::tensor(TensorId id) const {
+  const TensorInfo& info = program_.tensors[id];
+  const auto [root, offset_in_root] = program_.tensors.root(id);
+  const int64_t root_offset = program_.memory->offset(root);
+  if (root_offset < 0) throw InternalError(info.name, "tensor has no memory: no tape uses it");
+  const DeviceMemory& block = program_.tensors[root].storage == Storage::kPersistent ? *persistent_ : *arena_;
+  return {.data = static_cast<std::byte*>(block.data()) + root_offset + offset_in_root,
+          .dtype = info.dtype,
+          .shape = info.shape,
+          .device = backend_.device()};
+}
+
+void Executor::check_size(TensorId id, int64_t bytes) const {
+  const TensorInfo& info = program_.tensors[id];
+  if (bytes != info.bytes()) throw InternalError(info.name, "copy of the wrong size", bytes, info.bytes());
+}
+
+void Executor::write(TensorId id, const void* source, int64_t bytes) {
+  check_size(id, bytes);
+  backend_.copy_to_device(tensor(id).data, source, bytes);
+}
+
+void Executor::read(TensorId id, void* destination, int64_t bytes) const {
+  check_size(id, bytes);
+  backend_.copy_to_host(destination, tensor(id).data, bytes);
+}
+
+StepState Executor::read_state() const {
+  StepState state;
+  read(program_.state, &state, sizeof(state));
+  return state;
+}
+
+void Executor::write_state(const StepState& state) {
+  write(program_.state, &state, sizeof(state));
+}
+
+}  // namespace litespark

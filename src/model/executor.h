@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Program bound to a backend's memory: two allocations, every op validated and prepared before the first step, then
+// nothing but running tapes.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "core/step_state.h"
+#include "ops/backend.h"
+#include "spec/program.h"
+
+namespace litespark {
+
+/// Told of every op as it runs; the meter's timeline listens here.
+class OpObserver {
+ public:
+  virtual ~OpObserver() = default;
+  virtual void before(const TapeEntry& entry) = 0;
+  virtual void after(const TapeEntry& entry) = 0;
+};
+
+class Executor {
+ public:
+  /// Allocates exactly Program::memory's total, binds and validates every op. Throws ConfigError when the memory is not
+  /// there, InternalError when a tape breaks an op's contract.
+  Executor(Program program, Backend& backend);
+
+  const Program& program() const { return program_; }
+  Backend& backend() const { return backend_; }
+  /// Bytes really allocated: the plan's total.
+  int64_t allocated_bytes() const;
+
+  /// Runs a phase. Throws InternalError when the program has no such phase.
+  void run(Phase phase);
+  void set_observer(OpObserver* observer) { observer_ = observer; }
+
+  /// The memory of a tensor. Arena tensors are valid only while their phase runs.
+  Tensor tensor(TensorId id) const;
+  /// Copies a whole tensor; `bytes` must be its size.
+  void write(TensorId id, const void* source, int64_t bytes);
+  void read(TensorId id, void* destination, int64_t bytes) const;
+
+  StepState read_state() const;
+  void write_state(const StepState& state);
+
+ private:
+  struct BoundPhase {
+    Phase phase;
+    std::vector<op::AnyOp<Tensor>> ops;
+  };
+
+  const BoundPhase& bound(Phase phase) const;
+  void check_size(TensorId id, int64_t bytes) const;
+
+  Program program_;
+  Backend& backend_;
+  std::unique_ptr<DeviceMemory> persistent_;
+  std::unique_ptr<DeviceMemory> arena_;
+  std::vector<BoundPhase> phases_;
+  OpObserver* observer_ = nullptr;
+};
+
+}  // namespace litespark

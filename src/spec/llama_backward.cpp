@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward pass, block by block from the last: the mirror of llama_forward.cpp, step numbers refer to it.
+#include <algorithm>
+
+#include "core/checked.h"
+#include "spec/llama_emitter.h"
+
+namespace litespark {
+
+BlockActivations LlamaEmitter::recomputed(const BlockActivations& kept, int64_t layer) {
+  BlockActivations block = kept;
+  switch (program_.options.recompute) {
+    case Recompute::kNone:
+    case Recompute::kEveryK: return block;
+    case Recompute::kNormAct:
+      attention_norm(block, layer, kept.input, {});
+      mlp_norm(block, layer, kept.middle, {});
+      activate(block, layer);
+      return block;
+    case Recompute::kAttention:
+      attention_norm(block, layer, kept.input, {});
+      project_and_rotate(block, layer);
+      attend(block, layer);
+      mlp_norm(block, layer, kept.middle, {});
+      activate(block, layer);
+      return block;
+    case Recompute::kBlock:
+      attention_norm(block, layer, kept.input, {});
+      project_and_rotate(block, layer);
+      attend(block, layer);
+      mlp_norm(block, layer, block.input, project_output(block, layer));
+      gate_and_up(block, layer);
+      activate(block, layer);
+      return block;
+  }
+  return block;
+}
+
+std::vector<BlockActivations> LlamaEmitter::recomputed_segment(const std::vector<BlockActivations>& blocks,
+                                                               int64_t first, int64_t last) {
+  std::vector<BlockActivations> segment;
+  TensorId stream = blocks[static_cast<size_t>(first)].input;
+  TensorId delta;
+  for (int64_t layer = first; layer <= last; ++layer) {
+    segment.push_back(forward_block(layer, stream, delta));
+    stream = segment.back().middle;
+    delta = segment.back().delta;
+  }
+  return segment;
+}
+
+void LlamaEmitter::backward_norm(const NormBackward& norm, const ResidualGradient& gradient) {
+  const int64_t hidden = program_.config.hidden_size;
+  const ParamTensors& weight = param(norm.role, norm.layer);
+  tape_.enter("backward.norm", norm.layer);
+  tape_.push(op::RmsNormBackward<TensorId>{
+      .dresidual = gradient.stream,
+      .dresidual_cast = casts_residual() ? gradient.cast : TensorId{},
+      .dweight = weight.gradient,
+      .dy = norm.dy,
+      .x = norm.x,
+      .rstd = norm.rstd,
+      .weight = weight.master,
+      .partials = temporary(tape_.phase() + ".norm_partials", DType::kF32,
+                            {ceil_div(num_tokens(), op::kRmsNormRowsPerBlock), hidden}, Owner::kScratch),
+      .first = norm.first,
+      .accumulate = accumulate_});
+}
+
+// 10, 9, 8, 7 backwards.
+void LlamaEmitter::backward_mlp(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient) {
+  const Linear down = linear(ParamRole::kDown, ParamRole::kDownBias, layer);
+  const Linear gate_up = linear(ParamRole::kGateUp, ParamRole::kGateUpBias, layer);
+  tape_.enter("backward.down", layer);
+  const TensorId dhidden = linear_backward_input(down, gradient.cast, layer_name(layer, "hidden_gradient"));
+  linear_backward_weight(down, gradient.cast, block.hidden, accumulate_);
+  // In place: once its gradient is known, nobody reads gate_up again.
+  tape_.enter("backward.swiglu", layer);
+  tape_.push(op::SwiGluBackward<TensorId>{.dgate_up = block.gate_up, .dh = dhidden, .gate_up = block.gate_up});
+  tape_.enter("backward.gate_up", layer);
+  linear_backward_weight(gate_up, block.gate_up, block.mlp_normed, accumulate_);
+  const TensorId dnormed = linear_backward_input(gate_up, block.gate_up, layer_name(layer, "mlp_normed_gradient"));
+  backward_norm({.role = ParamRole::kMlpNorm, .layer = layer, .x = block.middle, .rstd = block.mlp_rstd, .dy = dnormed},
+                gradient);
+}
+
+// 4 and 3 backwards, in place on the gradient of q, k, v.
+void LlamaEmitter::backward_positions(const BlockActivations& block, int64_t layer, TensorId dqkv) {
+  const ModelConfig& config = program_.config;
+  const int num_heads = static_cast<int>(config.num_attention_heads);
+  const int num_kv_heads = static_cast<int>(config.num_key_value_heads);
+  const int head_dim = static_cast<int>(config.head_dim);
+  tape_.enter("backward.rope", layer);
+  tape_.push(op::Rope<TensorId>{.qkv = dqkv,
+                                .table = program_.rope_table,
+                                .positions = program_.batch.positions,
+                                .num_rotated_heads = num_heads + num_kv_heads,
+                                .num_heads_total = num_heads + 2 * num_kv_heads,
+                                .head_dim = head_dim,
+                                .inverse = true});
+  if (!config.has_qk_norm) return;
+  const ParamTensors& query_norm = param(ParamRole::kQueryNorm, layer);
+  const ParamTensors& key_norm = param(ParamRole::kKeyNorm, layer);
+  tape_.push(op::HeadNormBackward<TensorId>{
+      .dqkv = dqkv,
+      .dq_weight = query_norm.gradient,
+      .dk_weight = key_norm.gradient,
+      .qkv = block.qkv_projected,
+      .rstd = block.head_rstd,
+      .q_weight = query_norm.master,
+      .k_weight = key_norm.master,
+      .partials = temporary(tape_.phase() + ".head_norm_partials", DType::kF32,
+                            {ceil_div(num_tokens(), op::kRmsNormRowsPerBlock), 2 * head_dim}, Owner::kScratch),
+      .num_heads = num_heads,
+      .num_kv_heads = num_kv_heads,
+      .head_dim = head_dim,
+      .accumulate = accumulate_});
+}
+
+// 6, 5, 4, 3, 2, 1 backwards.
+void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient) {
+  const Linear output = linear(ParamRole::kOutput, ParamRole::kOutputBias, layer);
+  const Linear qkv = linear(ParamRole::kQkv, ParamRole::kQkvBias, layer);
+  const op::AttentionShape shape = attention_shape(layer);
+  const DType compute = program_.options.compute;
+  tape_.enter("backward.output", layer);
+  const TensorId dattended = linear_backward_input(output, gradient.cast, layer_name(layer, "attended_gradient"));
+  linear_backward_weight(output, gradient.cast, block.attended, accumulate_);
+  const TensorId dqkv =
+      temporary(layer_name(layer, "qkv_gradient"), compute, {num_tokens(), program_.config.qkv_features()});
+  tape_.enter("backward.attention", layer);
+  tape_.push(op::AttentionBackward<TensorId>{
+      .dqkv = dqkv,
+      .dout = dattended,
+      .qkv = block.qkv,
+      .out = block.attended,
+      .log_sum_exp = block.log_sum_exp,
+      .offsets = program_.batch.offsets,
+      .num_documents = program_.batch.num_documents,
+      .scratch = scratch(sizes_.attention_backward_scratch_bytes(shape, num_tokens(), compute)),
+      .shape = shape});
+  backward_positions(block, layer, dqkv);
+  tape_.enter("backward.qkv", layer);
+  linear_backward_weight(qkv, dqkv, block.attention_normed, accumulate_);
+  const TensorId dnormed = linear_backward_input(qkv, dqkv, layer_name(layer, "attention_normed_gradient"));
+  backward_norm({.role = ParamRole::kAttentionNorm,
+                 .layer = layer,
+                 .x = block.input,
+                 .rstd = block.attention_rstd,
+                 .dy = dnormed},
+                gradient);
+}
+
+void LlamaEmitter::backward_block(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient) {
+  backward_mlp(block, layer, gradient);
+  backward_attention(block, layer, gradient);
+}
+
+void LlamaEmitter::backward_embedding(const ResidualGradient& gradient) {
+  const int64_t vocab = program_.config.vocab_size;
+  tape_.enter("backward.embedding");
+  tape_.push(op::EmbeddingBackward<TensorId>{.dtable = param(ParamRole::kEmbedding, -1).gradient,
+                                             .dout = gradient.stream,
+                                             .ids = program_.batch.ids,
+                                             .scratch = temporary(tape_.phase() + ".embedding_sort", DType::kI32,
+                                                                  {2 * num_tokens() + vocab + 1}, Owner::kScratch),
+                                             // A tied head has written its part of this gradient already.
+                                             .accumulate = accumulate_ || program_.config.tie_word_embeddings});
+}
+
+void LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const HeadActivations& head) {
+  const int64_t num_layers = program_.config.num_hidden_layers;
+  const Shape stream_shape{num_tokens(), program_.config.hidden_size};
+  ResidualGradient gradient;
+  gradient.stream = temporary(tape_.phase() + ".stream_gradient", program_.options.residual, stream_shape);
+  gradient.cast = casts_residual()
+                      ? temporary(tape_.phase() + ".stream_gradient_cast", program_.options.compute, stream_shape)
+                      : gradient.stream;
+  backward_norm({.role = ParamRole::kFinalNorm,
+                 .layer = -1,
+                 .x = head.input,
+                 .rstd = head.rstd,
+                 .dy = head.normed_gradient,
+                 .first = true},
+                gradient);
+
+  const bool by_segment = program_.options.recompute == Recompute::kEveryK;
+  const int64_t segment_size = by_segment ? program_.options.recompute_every : 1;
+  stage_ = program_.options.recompute == Recompute::kNone ? "" : ".recompute";
+  for (int64_t last = num_layers - 1; last >= 0;) {
+    const int64_t first = last / segment_size * segment_size;
+    if (by_segment) {
+      const std::vector<BlockActivations> segment = recomputed_segment(blocks, first, last);
+      for (int64_t layer = last; layer >= first; --layer) {
+        backward_block(segment[static_cast<size_t>(layer - first)], layer, gradient);
+      }
+    } else {
+      backward_block(recomputed(blocks[static_cast<size_t>(last)], last), last, gradient);
+    }
+    last = first - 1;
+  }
+  stage_.clear();
+  backward_embedding(gradient);
+}
+
+}  // namespace litespark

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/llama_emitter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/checked.h"
+#include "core/error.h"
+
+namespace litespark {
+
+LlamaEmitter::LlamaEmitter(Program& program, const BackendSizes& sizes, Tape& tape, bool accumulate)
+    : program_(program), sizes_(sizes), tape_(tape), accumulate_(accumulate) {}
+
+const ParamTensors& LlamaEmitter::param(ParamRole role, int64_t layer) const {
+  const auto index = program_.params.find(role, layer);
+  if (!index) throw InternalError("llama", "parameter missing", static_cast<int>(role), "a row of the table");
+  return program_.param_tensors[static_cast<size_t>(*index)];
+}
+
+std::string LlamaEmitter::layer_name(int64_t layer, std::string_view name) const {
+  return tape_.phase() + stage_ + ".layers." + std::to_string(layer) + "." + std::string(name);
+}
+
+TensorId LlamaEmitter::temporary(const std::string& name, DType dtype, Shape shape, Owner owner) {
+  return program_.tensors.add(
+      {.name = name, .dtype = dtype, .shape = shape, .owner = owner, .storage = Storage::kArena});
+}
+
+TensorId LlamaEmitter::scratch(int64_t bytes) {
+  if (bytes <= 0) return {};
+  return temporary(tape_.phase() + ".scratch", DType::kU8, {bytes}, Owner::kScratch);
+}
+
+op::AttentionShape LlamaEmitter::attention_shape(int64_t layer) const {
+  const ModelConfig& config = program_.config;
+  const BatchShape& batch = program_.options.batch;
+  return {.num_heads = static_cast<int>(config.num_attention_heads),
+          .num_kv_heads = static_cast<int>(config.num_key_value_heads),
+          .head_dim = static_cast<int>(config.head_dim),
+          .window = static_cast<int>(std::min(config.window_of_layer(layer), batch.max_length)),
+          .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim))),
+          .max_documents = static_cast<int>(batch.max_documents),
+          .max_length = static_cast<int>(batch.max_length),
+          .uniform = batch.uniform};
+}
+
+LlamaEmitter::Linear LlamaEmitter::linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer) const {
+  const ParamTensors& tensors = param(weight, layer);
+  const Shape& shape = program_.tensors[tensors.master].shape;
+  Linear linear{.weight = tensors.weight,
+                .packed_forward = tensors.packed_forward,
+                .packed_backward = tensors.packed_backward,
+                .bias = {},
+                .gradient = tensors.gradient,
+                .bias_gradient = {},
+                .in_features = shape[1],
+                .out_features = shape[0]};
+  if (bias && program_.params.find(*bias, layer)) {
+    linear.bias = param(*bias, layer).master;
+    linear.bias_gradient = param(*bias, layer).gradient;
+  }
+  return linear;
+}
+
+LinearShape LlamaEmitter::linear_shape(const Linear& linear, int64_t rows) const {
+  return {.rows = rows,
+          .in_features = linear.in_features,
+          .out_features = linear.out_features,
+          .compute = program_.options.compute,
+          .has_bias = linear.bias.has_value(),
+          .weights_packed = linear.packed_forward.has_value()};
+}
+
+void LlamaEmitter::linear_forward_into(const Linear& linear, TensorId x, TensorId y) {
+  const int64_t rows = program_.tensors[x].shape[0];
+  tape_.push(
+      op::MatmulForward<TensorId>{.y = y,
+                                  .x = x,
+                                  .weight = linear.weight,
+                                  .packed = linear.packed_forward,
+                                  .bias = linear.bias,
+                                  .scratch = scratch(sizes_.matmul_forward_scratch_bytes(linear_shape(linear, rows))),
+                                  .in_features = linear.in_features,
+                                  .out_features = linear.out_features});
+}
+
+TensorId LlamaEmitter::linear_forward(const Linear& linear, TensorId x, const std::string& name) {
+  const int64_t rows = program_.tensors[x].shape[0];
+  const TensorId y = temporary(name, program_.options.compute, {rows, linear.out_features});
+  linear_forward_into(linear, x, y);
+  return y;
+}
+
+void LlamaEmitter::linear_backward_input_into(const Linear& linear, TensorId dy, TensorId dx) {
+  const int64_t rows = program_.tensors[dy].shape[0];
+  tape_.push(op::MatmulBackwardInput<TensorId>{
+      .dx = dx,
+      .dy = dy,
+      .weight = linear.weight,
+      .packed = linear.packed_backward,
+      .scratch = scratch(sizes_.matmul_backward_input_scratch_bytes(linear_shape(linear, rows))),
+      .in_features = linear.in_features,
+      .out_features = linear.out_features});
+}
+
+TensorId LlamaEmitter::linear_backward_input(const Linear& linear, TensorId dy, const std::string& name) {
+  const int64_t rows = program_.tensors[dy].shape[0];
+  const TensorId dx = temporary(name, program_.options.compute, {rows, linear.in_features});
+  linear_backward_input_into(linear, dy, dx);
+  return dx;
+}
+
+void LlamaEmitter::linear_backward_weight(const Linear& linear, TensorId dy, TensorId x, bool accumulate) {
+  const int64_t rows = program_.tensors[dy].shape[0];
+  tape_.push(op::MatmulBackwardWeight<TensorId>{
+      .dweight = linear.gradient,
+      .dy = dy,
+      .x = x,
+      .scratch = scratch(sizes_.matmul_backward_weight_scratch_bytes(linear_shape(linear, rows))),
+      .accumulate = accumulate});
+  if (!linear.bias.has_value()) return;
+  tape_.push(op::BiasBackward<TensorId>{
+      .dbias = linear.bias_gradient,
+      .dy = dy,
+      .partials = temporary(tape_.phase() + ".bias_partials", DType::kF32,
+                            {ceil_div(rows, op::kBiasRowsPerBlock), linear.out_features}, Owner::kScratch),
+      .accumulate = accumulate});
+}
+
+}  // namespace litespark

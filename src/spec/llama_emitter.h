@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a Llama's phases onto tapes. The forward block reads like the diagram, the backward block like its mirror;
+// recomputation is the forward block written again, so it cannot differ from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "spec/program.h"
+
+namespace litespark {
+
+/// What a forward block leaves for its backward. A field is absent when a recompute option dropped it.
+struct BlockActivations {
+  TensorId input;             ///< [N, C] residual stream entering the block
+  TensorId attention_normed;  ///< [N, C]
+  TensorId attention_rstd;    ///< [N]
+  TensorId qkv_projected;     ///< [N, (H + 2 K) D] before the head norms; only with them
+  TensorId head_rstd;         ///< [N, H + K]; only with head norms
+  TensorId qkv;               ///< [N, (H + 2 K) D] rotated
+  TensorId attended;          ///< [N, H D]
+  TensorId log_sum_exp;       ///< [H, N]
+  TensorId middle;            ///< [N, C] residual stream between attention and MLP
+  TensorId mlp_normed;        ///< [N, C]
+  TensorId mlp_rstd;          ///< [N]
+  TensorId gate_up;           ///< [N, 2 F]
+  TensorId hidden;            ///< [N, F]
+  TensorId delta;             ///< [N, C] what the MLP adds to the stream; the next norm adds it
+};
+
+/// What the final norm leaves for its backward, and the head's gradient at its output (absent without training).
+struct HeadActivations {
+  TensorId input;            ///< [N, C] the whole stream
+  TensorId rstd;             ///< [N]
+  TensorId normed;           ///< [N, C]
+  TensorId normed_gradient;  ///< [N, C]
+};
+
+class LlamaEmitter {
+ public:
+  LlamaEmitter(Program& program, const BackendSizes& sizes, Tape& tape, bool accumulate);
+
+  /// Embedding and all blocks.
+  std::vector<BlockActivations> forward_blocks();
+  /// Final norm, then for each chunk of rows: logits, loss, and with `training` their gradients.
+  HeadActivations head_and_loss(const BlockActivations& last, bool training);
+  /// From the head's gradient back to the embedding, recomputing what the options say.
+  void backward(const std::vector<BlockActivations>& blocks, const HeadActivations& head);
+  /// Final norm and the head, all rows, into Program::logits.
+  void all_logits(const BlockActivations& last);
+
+ private:
+  struct Linear {
+    TensorId weight, packed_forward, packed_backward, bias, gradient, bias_gradient;
+    int64_t in_features = 0;
+    int64_t out_features = 0;
+  };
+  /// The residual gradient as it travels down; `cast` is `stream` itself when both dtypes agree.
+  struct ResidualGradient {
+    TensorId stream, cast;
+  };
+  struct NormBackward {
+    ParamRole role;
+    int64_t layer;
+    TensorId x, rstd, dy;
+    bool first = false;
+  };
+
+  // llama_forward.cpp
+  void attention_norm(BlockActivations& block, int64_t layer, TensorId stream, TensorId delta);
+  void project_and_rotate(BlockActivations& block, int64_t layer);
+  void norm_heads(BlockActivations& block, int64_t layer);
+  void attend(BlockActivations& block, int64_t layer);
+  TensorId project_output(const BlockActivations& block, int64_t layer);
+  void mlp_norm(BlockActivations& block, int64_t layer, TensorId stream, TensorId delta);
+  void gate_and_up(BlockActivations& block, int64_t layer);
+  void activate(BlockActivations& block, int64_t layer);
+  void project_down(BlockActivations& block, int64_t layer);
+  BlockActivations forward_block(int64_t layer, TensorId stream, TensorId delta);
+  HeadActivations final_norm(const BlockActivations& last);
+
+  // llama_head.cpp
+  Linear head() const;
+  struct HeadChunk {
+    int64_t first, count;
+    TensorId normed, logits, losses, log_sum_exp, labels, normed_gradient;
+  };
+  void head_chunk(const HeadChunk& chunk, bool training);
+
+  // llama_backward.cpp
+  BlockActivations recomputed(const BlockActivations& kept, int64_t layer);
+  std::vector<BlockActivations> recomputed_segment(const std::vector<BlockActivations>& blocks, int64_t first,
+                                                   int64_t last);
+  void backward_block(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient);
+  void backward_mlp(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient);
+  void backward_attention(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient);
+  void backward_positions(const BlockActivations& block, int64_t layer, TensorId dqkv);
+  void backward_norm(const NormBackward& norm, const ResidualGradient& gradient);
+  void backward_embedding(const ResidualGradient& gradient);
+
+  // llama_emitter.cpp
+  Linear linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer) const;
+  TensorId linear_forward(const Linear& linear, TensorId x, const std::string& name);
+  void linear_forward_into(const Linear& linear, TensorId x, TensorId y);
+  TensorId linear_backward_input(const Linear& linear, TensorId dy, const std::string& name);
+  void linear_backward_input_into(const Linear& linear, TensorId dy, TensorId dx);
+  void linear_backward_weight(const Linear& linear, TensorId dy, TensorId x, bool accumulate);
+  const ParamTensors& param(ParamRole role, int64_t layer) const;
+  TensorId temporary(const std::string& name, DType dtype, Shape shape, Owner owner = Owner::kActivations);
+  TensorId scratch(int64_t bytes);
+  op::AttentionShape attention_shape(int64_t layer) const;
+  LinearShape linear_shape(const Linear& linear, int64_t rows) const;
+  std::string layer_name(int64_t layer, std::string_view name) const;
+  int64_t num_tokens() const { return program_.options.batch.num_tokens; }
+  bool casts_residual() const { return program_.options.residual != program_.options.compute; }
+
+  Program& program_;
+  const BackendSizes& sizes_;
+  Tape& tape_;
+  bool accumulate_;
+  std::string stage_;  ///< part of tensor names: tells a recomputed tensor from the first one
+};
+
+}  // namespace litespark

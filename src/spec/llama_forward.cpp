@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward pass: embedding -> L x (norm, attention, norm, SwiGLU) -> norm -> head, one op a step.
+#include "spec/llama_emitter.h"
+
+namespace litespark {
+
+// 1. Normalise the stream entering the block; the previous block's MLP output is added on the way.
+void LlamaEmitter::attention_norm(BlockActivations& block, int64_t layer, TensorId stream, TensorId delta) {
+  const int64_t hidden = program_.config.hidden_size;
+  block.attention_normed =
+      temporary(layer_name(layer, "attention_normed"), program_.options.compute, {num_tokens(), hidden});
+  block.attention_rstd = temporary(layer_name(layer, "attention_rstd"), DType::kF32, {num_tokens()});
+  if (delta.has_value()) {
+    block.input = temporary(layer_name(layer, "input"), program_.options.residual, {num_tokens(), hidden});
+  } else {
+    block.input = stream;
+  }
+  tape_.enter("forward.norm", layer);
+  tape_.push(op::RmsNormForward<TensorId>{.y = block.attention_normed,
+                                          .rstd = block.attention_rstd,
+                                          .sum = delta.has_value() ? block.input : TensorId{},
+                                          .x = stream,
+                                          .delta = delta,
+                                          .weight = param(ParamRole::kAttentionNorm, layer).master,
+                                          .eps = static_cast<float>(program_.config.rms_norm_eps)});
+}
+
+// 2. Queries, keys and values in one matmul; 3. head norms where the family has them; 4. rotary positions.
+void LlamaEmitter::project_and_rotate(BlockActivations& block, int64_t layer) {
+  const ModelConfig& config = program_.config;
+  tape_.enter("forward.qkv", layer);
+  block.qkv = linear_forward(linear(ParamRole::kQkv, ParamRole::kQkvBias, layer), block.attention_normed,
+                             layer_name(layer, "qkv"));
+  tape_.enter("forward.rope", layer);
+  if (config.has_qk_norm) norm_heads(block, layer);
+  tape_.push(op::Rope<TensorId>{
+      .qkv = block.qkv,
+      .table = program_.rope_table,
+      .positions = program_.batch.positions,
+      .num_rotated_heads = static_cast<int>(config.num_attention_heads + config.num_key_value_heads),
+      .num_heads_total = static_cast<int>(config.num_attention_heads + 2 * config.num_key_value_heads),
+      .head_dim = static_cast<int>(config.head_dim)});
+}
+
+void LlamaEmitter::norm_heads(BlockActivations& block, int64_t layer) {
+  const ModelConfig& config = program_.config;
+  block.qkv_projected = block.qkv;
+  block.qkv =
+      temporary(layer_name(layer, "qkv_normed"), program_.options.compute, {num_tokens(), config.qkv_features()});
+  block.head_rstd = temporary(layer_name(layer, "head_rstd"), DType::kF32,
+                              {num_tokens(), config.num_attention_heads + config.num_key_value_heads});
+  tape_.push(op::HeadNormForward<TensorId>{.out = block.qkv,
+                                           .rstd = block.head_rstd,
+                                           .qkv = block.qkv_projected,
+                                           .q_weight = param(ParamRole::kQueryNorm, layer).master,
+                                           .k_weight = param(ParamRole::kKeyNorm, layer).master,
+                                           .num_heads = static_cast<int>(config.num_attention_heads),
+                                           .num_kv_heads = static_cast<int>(config.num_key_value_heads),
+                                           .head_dim = static_cast<int>(config.head_dim),
+                                           .eps = static_cast<float>(config.rms_norm_eps)});
+}
+
+// 5. Causal attention inside each document.
+void LlamaEmitter::attend(BlockActivations& block, int64_t layer) {
+  const op::AttentionShape shape = attention_shape(layer);
+  block.attended = temporary(layer_name(layer, "attended"), program_.options.compute,
+                             {num_tokens(), program_.config.attention_features()});
+  block.log_sum_exp = temporary(layer_name(layer, "log_sum_exp"), DType::kF32, {shape.num_heads, num_tokens()});
+  tape_.enter("forward.attention", layer);
+  tape_.push(op::AttentionForward<TensorId>{
+      .out = block.attended,
+      .log_sum_exp = block.log_sum_exp,
+      .qkv = block.qkv,
+      .offsets = program_.batch.offsets,
+      .num_documents = program_.batch.num_documents,
+      .scratch = scratch(sizes_.attention_forward_scratch_bytes(shape, num_tokens(), program_.options.compute)),
+      .shape = shape});
+}
+
+// 6. Back to the width of the stream.
+TensorId LlamaEmitter::project_output(const BlockActivations& block, int64_t layer) {
+  tape_.enter("forward.output", layer);
+  return linear_forward(linear(ParamRole::kOutput, ParamRole::kOutputBias, layer), block.attended,
+                        layer_name(layer, "output"));
+}
+
+// 7. Add attention's output to the stream and normalise the sum for the MLP.
+void LlamaEmitter::mlp_norm(BlockActivations& block, int64_t layer, TensorId stream, TensorId delta) {
+  const int64_t hidden = program_.config.hidden_size;
+  block.middle = stream;
+  if (delta.has_value()) {
+    block.middle = temporary(layer_name(layer, "middle"), program_.options.residual, {num_tokens(), hidden});
+  }
+  block.mlp_normed = temporary(layer_name(layer, "mlp_normed"), program_.options.compute, {num_tokens(), hidden});
+  block.mlp_rstd = temporary(layer_name(layer, "mlp_rstd"), DType::kF32, {num_tokens()});
+  tape_.enter("forward.norm", layer);
+  tape_.push(op::RmsNormForward<TensorId>{.y = block.mlp_normed,
+                                          .rstd = block.mlp_rstd,
+                                          .sum = delta.has_value() ? block.middle : TensorId{},
+                                          .x = stream,
+                                          .delta = delta,
+                                          .weight = param(ParamRole::kMlpNorm, layer).master,
+                                          .eps = static_cast<float>(program_.config.rms_norm_eps)});
+}
+
+// 8. Gate and up in one matmul; 9. SwiGLU; 10. down.
+void LlamaEmitter::gate_and_up(BlockActivations& block, int64_t layer) {
+  tape_.enter("forward.gate_up", layer);
+  block.gate_up = linear_forward(linear(ParamRole::kGateUp, ParamRole::kGateUpBias, layer), block.mlp_normed,
+                                 layer_name(layer, "gate_up"));
+}
+
+void LlamaEmitter::activate(BlockActivations& block, int64_t layer) {
+  block.hidden = temporary(layer_name(layer, "hidden"), program_.options.compute,
+                           {num_tokens(), program_.config.intermediate_size});
+  tape_.enter("forward.swiglu", layer);
+  tape_.push(op::SwiGluForward<TensorId>{.h = block.hidden, .gate_up = block.gate_up});
+}
+
+void LlamaEmitter::project_down(BlockActivations& block, int64_t layer) {
+  tape_.enter("forward.down", layer);
+  block.delta =
+      linear_forward(linear(ParamRole::kDown, ParamRole::kDownBias, layer), block.hidden, layer_name(layer, "down"));
+}
+
+BlockActivations LlamaEmitter::forward_block(int64_t layer, TensorId stream, TensorId delta) {
+  BlockActivations block;
+  attention_norm(block, layer, stream, delta);
+  project_and_rotate(block, layer);
+  attend(block, layer);
+  mlp_norm(block, layer, block.input, project_output(block, layer));
+  gate_and_up(block, layer);
+  activate(block, layer);
+  project_down(block, layer);
+  return block;
+}
+
+std::vector<BlockActivations> LlamaEmitter::forward_blocks() {
+  const TensorId embedded =
+      temporary(tape_.phase() + ".embedded", program_.options.residual, {num_tokens(), program_.config.hidden_size});
+  const ParamTensors& embedding = param(ParamRole::kEmbedding, -1);
+  tape_.enter("forward.embedding");
+  tape_.push(op::EmbeddingForward<TensorId>{.out = embedded,
+                                            .table = embedding.weight.has_value() ? embedding.weight : embedding.master,
+                                            .ids = program_.batch.ids,
+                                            .state = program_.state});
+
+  std::vector<BlockActivations> blocks;
+  TensorId stream = embedded;
+  TensorId delta;
+  for (int64_t layer = 0; layer < program_.config.num_hidden_layers; ++layer) {
+    blocks.push_back(forward_block(layer, stream, delta));
+    stream = blocks.back().middle;
+    delta = blocks.back().delta;
+  }
+  return blocks;
+}
+
+HeadActivations LlamaEmitter::final_norm(const BlockActivations& last) {
+  const int64_t hidden = program_.config.hidden_size;
+  const HeadActivations head{
+      .input = temporary(tape_.phase() + ".final_input", program_.options.residual, {num_tokens(), hidden}),
+      .rstd = temporary(tape_.phase() + ".final_rstd", DType::kF32, {num_tokens()}),
+      .normed = temporary(tape_.phase() + ".final_normed", program_.options.compute, {num_tokens(), hidden}),
+      .normed_gradient = {}};
+  tape_.enter("forward.norm");
+  tape_.push(op::RmsNormForward<TensorId>{.y = head.normed,
+                                          .rstd = head.rstd,
+                                          .sum = head.input,
+                                          .x = last.middle,
+                                          .delta = last.delta,
+                                          .weight = param(ParamRole::kFinalNorm, -1).master,
+                                          .eps = static_cast<float>(program_.config.rms_norm_eps)});
+  return head;
+}
+
+}  // namespace litespark

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The head and the loss, a chunk of rows at a time: [N, V] logits never exist. With training, a chunk's gradients are
+// taken while its logits are still warm, so nothing of it is kept or computed twice.
+#include <algorithm>
+
+#include "spec/llama_emitter.h"
+
+namespace litespark {
+
+LlamaEmitter::Linear LlamaEmitter::head() const {
+  const bool tied = program_.config.tie_word_embeddings;
+  return linear(tied ? ParamRole::kEmbedding : ParamRole::kHead, std::nullopt, -1);
+}
+
+void LlamaEmitter::head_chunk(const HeadChunk& chunk, bool training) {
+  const Linear linear = head();
+  tape_.enter("forward.head");
+  linear_forward_into(linear, chunk.normed, chunk.logits);
+  tape_.enter("forward.loss");
+  tape_.push(op::CrossEntropy<TensorId>{.losses = chunk.losses,
+                                        .log_sum_exp = chunk.log_sum_exp,
+                                        .logits = chunk.logits,
+                                        .labels = chunk.labels,
+                                        .state = program_.state,
+                                        .z_coefficient = static_cast<float>(program_.options.z_loss),
+                                        .write_gradient = training});
+  if (!training) return;
+  tape_.enter("backward.head");
+  linear_backward_weight(linear, chunk.logits, chunk.normed, accumulate_ || chunk.first > 0);
+  linear_backward_input_into(linear, chunk.logits, chunk.normed_gradient);
+}
+
+HeadActivations LlamaEmitter::head_and_loss(const BlockActivations& last, bool training) {
+  TensorTable& tensors = program_.tensors;
+  const int64_t hidden = program_.config.hidden_size;
+  const int64_t chunk_rows = std::min(program_.options.head_chunk_rows, num_tokens());
+  HeadActivations head = final_norm(last);
+  if (training) {
+    head.normed_gradient =
+        temporary(tape_.phase() + ".final_normed_gradient", program_.options.compute, {num_tokens(), hidden});
+  }
+  const TensorId losses = temporary(tape_.phase() + ".losses", DType::kF32, {num_tokens()});
+  const TensorId log_sum_exp = program_.options.z_loss != 0
+                                   ? temporary(tape_.phase() + ".log_sum_exp", DType::kF32, {num_tokens()})
+                                   : TensorId{};
+  const TensorId logits =
+      temporary(tape_.phase() + ".logits", program_.options.compute, {chunk_rows, program_.config.vocab_size});
+  for (int64_t first = 0; first < num_tokens(); first += chunk_rows) {
+    const int64_t count = std::min(chunk_rows, num_tokens() - first);
+    head_chunk({.first = first,
+                .count = count,
+                .normed = tensors.rows(head.normed, first, count),
+                .logits = tensors.rows(logits, 0, count),
+                .losses = tensors.rows(losses, first, count),
+                .log_sum_exp = log_sum_exp.has_value() ? tensors.rows(log_sum_exp, first, count) : TensorId{},
+                .labels = tensors.rows(program_.batch.labels, first, count),
+                .normed_gradient = training ? tensors.rows(head.normed_gradient, first, count) : TensorId{}},
+               training);
+  }
+  tape_.enter("forward.loss");
+  tape_.push(op::LossReduce<TensorId>{.state = program_.state,
+                                      .losses = losses,
+                                      .log_sum_exp = log_sum_exp,
+                                      .labels = program_.batch.labels,
+                                      .z_coefficient = static_cast<float>(program_.options.z_loss)});
+  return head;
+}
+
+void LlamaEmitter::all_logits(const BlockActivations& last) {
+  const HeadActivations activations = final_norm(last);
+  tape_.enter("forward.head");
+  linear_forward_into(head(), activations.normed, program_.logits);
+}
+
+}  // namespace litespark

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Assembles a Program: declares the persistent tensors, writes each phase's tape, plans the memory.
+#include "core/checked.h"
+#include "core/error.h"
+#include "core/step_state.h"
+#include "spec/llama_emitter.h"
+#include "spec/optimizer_tape.h"
+#include "spec/program.h"
+
+namespace litespark {
+namespace {
+
+void validate_options(const ModelConfig& config, const ProgramOptions& options) {
+  const BatchShape& batch = options.batch;
+  if (batch.num_tokens <= 0 || batch.num_tokens > INT32_MAX) {
+    throw ConfigError("micro_batch", "tokens of a micro-batch out of range", batch.num_tokens, "1 to 2^31 - 1");
+  }
+  if (batch.max_length <= 0 || batch.max_length > batch.num_tokens) {
+    throw ConfigError("seq_len", "out of range", batch.max_length, "1 to the tokens of a micro-batch");
+  }
+  if (batch.max_documents <= 0 || batch.max_documents > batch.num_tokens) {
+    throw ConfigError("documents", "out of range", batch.max_documents, "1 to the tokens of a micro-batch");
+  }
+  if (batch.uniform && batch.max_documents * batch.max_length != batch.num_tokens) {
+    throw InternalError("batch", "uniform documents must fill it", batch.num_tokens,
+                        batch.max_documents * batch.max_length);
+  }
+  if (batch.max_length > config.max_position_embeddings) {
+    throw ConfigError("data.seq_len", "longer than the model's positions", batch.max_length,
+                      "at most max_position_embeddings = " + std::to_string(config.max_position_embeddings));
+  }
+  if (options.head_chunk_rows <= 0) {
+    throw ConfigError("train.head_chunk_rows", "must be positive", options.head_chunk_rows, "1 or more");
+  }
+  if (options.recompute == Recompute::kEveryK &&
+      (options.recompute_every <= 0 || options.recompute_every > config.num_hidden_layers)) {
+    throw ConfigError("memory.recompute_every", "out of range", options.recompute_every,
+                      "1 to " + std::to_string(config.num_hidden_layers));
+  }
+}
+
+TensorId persistent(Program& program, std::string name, DType dtype, Shape shape, Owner owner) {
+  return program.tensors.add(
+      {.name = std::move(name), .dtype = dtype, .shape = shape, .owner = owner, .storage = Storage::kPersistent});
+}
+
+void declare_batch(Program& program) {
+  const BatchShape& batch = program.options.batch;
+  const auto ints = [&](const char* name, int64_t size) {
+    return persistent(program, std::string("batch.") + name, DType::kI32, {size}, Owner::kBatch);
+  };
+  program.batch = {.ids = ints("ids", batch.num_tokens),
+                   .labels = ints("labels", batch.num_tokens),
+                   .positions = ints("positions", batch.num_tokens),
+                   .offsets = ints("offsets", batch.max_documents + 1),
+                   .num_documents = ints("num_documents", 1)};
+  program.state = persistent(program, "state", DType::kU8, {static_cast<int64_t>(sizeof(StepState))}, Owner::kBatch);
+  program.rope_table =
+      persistent(program, "rope_table", DType::kF32, {batch.max_length, program.config.head_dim}, Owner::kWeights);
+  if (program.options.has_logits) {
+    program.logits = persistent(program, "logits", program.options.compute,
+                                {batch.num_tokens, program.config.vocab_size}, Owner::kBatch);
+  }
+}
+
+void declare_flat(Program& program, bool packs) {
+  const Shape flat{program.params.flat_size};
+  program.flat.master = persistent(program, "master", DType::kF32, flat, Owner::kOptimizer);
+  if (program.options.compute != DType::kF32 && !packs) {
+    program.flat.weight = persistent(program, "weight", program.options.compute, flat, Owner::kWeights);
+  }
+  if (!program.options.has_training) return;
+  program.flat.gradient = persistent(program, "gradient", DType::kF32, flat, Owner::kGradients);
+  program.flat.first_moment = persistent(program, "first_moment", DType::kF32, flat, Owner::kOptimizer);
+  program.flat.second_moment = persistent(program, "second_moment", DType::kF32, flat, Owner::kOptimizer);
+}
+
+TensorId declare_packed(Program& program, const BackendSizes& sizes, const ParamSpec& spec, op::PackForm form) {
+  const LinearShape shape{.rows = program.options.batch.num_tokens,
+                          .in_features = spec.shape[1],
+                          .out_features = spec.shape[0],
+                          .compute = program.options.compute,
+                          .weights_packed = true};
+  const std::string suffix = form == op::PackForm::kForward ? ".packed_forward" : ".packed_backward";
+  return persistent(program, spec.name + suffix, DType::kU8, {sizes.packed_bytes(shape, form)}, Owner::kPackedCopies);
+}
+
+void declare_params(Program& program, const BackendSizes& sizes, bool packs) {
+  const auto view = [&](TensorId flat, const ParamSpec& spec, const char* what) {
+    return flat.has_value() ? program.tensors.view(flat, spec.name + what, spec.shape, spec.flat_offset) : TensorId{};
+  };
+  for (const ParamSpec& spec : program.params.params) {
+    ParamTensors tensors{.master = view(program.flat.master, spec, ".master"),
+                         .gradient = view(program.flat.gradient, spec, ".gradient"),
+                         .first_moment = view(program.flat.first_moment, spec, ".first_moment"),
+                         .second_moment = view(program.flat.second_moment, spec, ".second_moment"),
+                         .weight = view(program.flat.weight, spec, ".weight"),
+                         .packed_forward = {},
+                         .packed_backward = {}};
+    // An untied embedding is only looked up, never multiplied.
+    const bool multiplies =
+        spec.is_matrix() && (spec.role != ParamRole::kEmbedding || program.config.tie_word_embeddings);
+    if (packs && multiplies) {
+      tensors.packed_forward = declare_packed(program, sizes, spec, op::PackForm::kForward);
+      if (program.options.has_training) {
+        tensors.packed_backward = declare_packed(program, sizes, spec, op::PackForm::kBackward);
+      }
+    } else if (!tensors.weight.has_value() && program.options.compute == DType::kF32) {
+      tensors.weight = tensors.master;
+    }
+    program.param_tensors.push_back(tensors);
+  }
+}
+
+void add_train_tape(Program& program, const BackendSizes& sizes, Phase phase) {
+  Tape tape{std::string(phase_name(phase))};
+  LlamaEmitter emitter(program, sizes, tape, phase == Phase::kTrainNext);
+  const std::vector<BlockActivations> blocks = emitter.forward_blocks();
+  const HeadActivations head = emitter.head_and_loss(blocks.back(), true);
+  emitter.backward(blocks, head);
+  program.tapes.emplace_back(phase, std::move(tape));
+}
+
+void add_forward_tape(Program& program, const BackendSizes& sizes, Phase phase) {
+  Tape tape{std::string(phase_name(phase))};
+  LlamaEmitter emitter(program, sizes, tape, false);
+  const std::vector<BlockActivations> blocks = emitter.forward_blocks();
+  if (phase == Phase::kLogits) {
+    emitter.all_logits(blocks.back());
+  } else {
+    emitter.head_and_loss(blocks.back(), false);
+  }
+  program.tapes.emplace_back(phase, std::move(tape));
+}
+
+}  // namespace
+
+std::string_view phase_name(Phase phase) {
+  switch (phase) {
+    case Phase::kPack: return "pack";
+    case Phase::kTrainFirst: return "train_first";
+    case Phase::kTrainNext: return "train_next";
+    case Phase::kOptimizer: return "optimizer";
+    case Phase::kEval: return "eval";
+    case Phase::kLogits: return "logits";
+    case Phase::kPrefill: return "prefill";
+    case Phase::kDecode: return "decode";
+  }
+  throw InternalError("phase_name", "unknown phase", static_cast<int>(phase), "a Phase");
+}
+
+const Tape* Program::tape(Phase phase) const {
+  for (const auto& [key, value] : tapes) {
+    if (key == phase) return &value;
+  }
+  return nullptr;
+}
+
+Program make_llama_program(const ModelConfig& config, const ProgramOptions& options, const BackendSizes& sizes) {
+  config.validate();
+  validate_options(config, options);
+  Program program{.config = config, .options = options};
+  program.sizes_are_exact = sizes.exact();
+  program.params = make_param_table(config);
+  const bool packs = sizes.packs_weights(options.compute);
+  declare_batch(program);
+  declare_flat(program, packs);
+  declare_params(program, sizes, packs);
+
+  program.tapes.emplace_back(Phase::kPack, make_pack_tape(program));
+  if (options.has_training) {
+    add_train_tape(program, sizes, Phase::kTrainFirst);
+    if (options.accumulates) add_train_tape(program, sizes, Phase::kTrainNext);
+    program.tapes.emplace_back(Phase::kOptimizer, make_optimizer_tape(program));
+  }
+  add_forward_tape(program, sizes, Phase::kEval);
+  if (options.has_logits) add_forward_tape(program, sizes, Phase::kLogits);
+
+  std::vector<PhaseLifetimes> phases;
+  for (const auto& [phase, tape] : program.tapes) phases.push_back(tape_lifetimes(tape, program.tensors));
+  program.memory.emplace(program.tensors, phases);
+  return program;
+}
+
+}  // namespace litespark

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Program: everything that is known of a run before memory exists. Tensors, parameters, one tape a phase and the memory
+// plan that follows from them. The planner prints it; the trainer binds it to a backend and runs it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/backend_sizes.h"
+#include "core/memory_plan.h"
+#include "spec/model_config.h"
+#include "spec/param_table.h"
+#include "spec/tape.h"
+
+namespace litespark {
+
+/// Capacity of one micro-batch: N tokens of at most `max_documents` documents, none longer than `max_length`.
+struct BatchShape {
+  int64_t num_tokens = 0;
+  int64_t max_documents = 0;
+  int64_t max_length = 0;
+  bool uniform = false;  ///< every document has max_length tokens and the batch is always full
+};
+
+enum class Recompute : uint8_t { kNone, kNormAct, kAttention, kBlock, kEveryK };
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+};
+
+struct ProgramOptions {
+  BatchShape batch;
+  DType compute = DType::kF32;   ///< matmul and attention operands
+  DType residual = DType::kF32;  ///< residual stream and its gradient
+  Recompute recompute = Recompute::kNone;
+  int64_t recompute_every = 1;    ///< layers between kept residuals for kEveryK
+  bool accumulates = false;       ///< also make the tape of micro-batches after the first
+  bool has_training = true;       ///< gradients, optimizer, train tapes
+  bool has_logits = false;        ///< a phase that leaves all logits in a persistent tensor
+  int64_t head_chunk_rows = 512;  ///< rows of logits that exist at a time
+  double z_loss = 0;              ///< coefficient of log_sum_exp^2
+  AdamWOptions adamw;
+  std::optional<BatchShape> decode;  ///< generation: num_tokens = sequences, max_length = cache rows a sequence
+};
+
+enum class Phase : uint8_t {
+  kPack,        ///< weights into the compute dtype or a matmul library's layout; after loading and after each step
+  kTrainFirst,  ///< forward and backward of a step's first micro-batch: gradients overwritten
+  kTrainNext,   ///< of the others: gradients accumulated
+  kOptimizer,   ///< norm, decision, AdamW
+  kEval,        ///< forward and loss
+  kLogits,      ///< forward, all logits kept
+  kPrefill,     ///< forward of a prompt into the KV cache, logits of its last token
+  kDecode,      ///< forward of one token a sequence
+};
+std::string_view phase_name(Phase phase);
+
+/// The tensors that hold one parameter.
+struct ParamTensors {
+  TensorId master;        ///< f32, [param shape]
+  TensorId gradient;      ///< f32; training only
+  TensorId first_moment;  ///< f32; training only
+  TensorId second_moment;
+  TensorId weight;           ///< what matmuls read: master itself, a bf16 copy, or absent when packed
+  TensorId packed_forward;   ///< present when the backend packs
+  TensorId packed_backward;  ///< training only
+};
+
+/// What the loader fills for each micro-batch.
+struct BatchTensors {
+  TensorId ids;            ///< [N] i32
+  TensorId labels;         ///< [N] i32, already shifted; op::kIgnoredLabel where nothing is scored
+  TensorId positions;      ///< [N] i32, restarting in every document
+  TensorId offsets;        ///< [max_documents + 1] i32
+  TensorId num_documents;  ///< [1] i32
+};
+
+/// Flat f32 parents of the per-parameter views (ParamSpec::flat_offset).
+struct FlatTensors {
+  TensorId master, gradient, first_moment, second_moment;
+  TensorId weight;  ///< bf16 compute copies, when compute is bf16 and the backend does not pack
+};
+
+struct Program {
+  ModelConfig config;
+  ProgramOptions options;
+  bool sizes_are_exact = false;  ///< BackendSizes::exact of the sizes it was built with
+  ParamTable params;
+  TensorTable tensors;
+  std::vector<ParamTensors> param_tensors;  ///< one an entry of params.params
+  FlatTensors flat;
+  BatchTensors batch;
+  TensorId state;       ///< StepState as bytes
+  TensorId rope_table;  ///< [max_length, D] f32
+  TensorId logits;      ///< [N, V] f32 or bf16 for kLogits
+  std::vector<std::pair<Phase, Tape>> tapes;
+  std::optional<MemoryPlan> memory;
+
+  /// The tape of a phase; nullptr when the options did not ask for it.
+  const Tape* tape(Phase phase) const;
+};
+
+/// Builds all phases of a Llama-family model. Throws ConfigError for impossible options.
+Program make_llama_program(const ModelConfig& config, const ProgramOptions& options, const BackendSizes& sizes);
+
+}  // namespace litespark
