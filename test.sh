@@ -25,7 +25,7 @@ passed=0 failed=0 skipped=0
 heading() { printf '\n== %s (%s)\n' "$1" "$(date -u +%H:%M:%S)"; }
 finish() {
   echo "$passed passed, $failed failed, $skipped skipped"
-  [ "$failed" = 0 ]
+  [ "$failed" = 0 ] && [ "$passed" != 0 ]
   exit
 }
 stop_on_failure() {

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Runs a CUDA compiler command and fails it when ptxas remarks that it gave up a wgmma pipeline or a register hint
 # (C75xx): such code is legal, correct and several times too slow.
 log=$("$@" 2>&1)

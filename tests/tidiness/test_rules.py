@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plants one violation of each kind in a temporary tree and demands that its rule finds it there.
+
+Banned words are put together here from two halves, so that this file itself stays tidy.
+"""
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import check
+import formatting
+import structure_rules
+from tree import Tree, blank_comments_and_strings
+
+SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
+HEADER = SPDX + "// A header of the sample tree.\n#pragma once\n"
+SOURCE = SPDX + "// A source of the sample tree.\n"
+TIDY = {
+    ".clang-format": "BasedOnStyle: Google\n",
+    "README.md": "# Sample\n",
+    "src/core/shape.h": HEADER + '\n/// Prints nothing: "exit(1);" is text.\nint rank();  // abort() is a comment\n',
+    "src/core/shape.cpp": SPDX + '#include "core/shape.h"\n\nint rank() { return 2; }\n',
+    "src/core/shape_avx2.cpp": SOURCE + "int rank_avx2() { return 2; }\n",
+    "src/core/CMakeLists.txt": "litespark_module(core)\n",
+    "src/ops/cpu/add.cpp": SOURCE + '#include "core/shape.h"\n#include "ops/backend.h"\n',
+    "src/ops/cpu/CMakeLists.txt": "litespark_module(ops_cpu DEPENDS core ops LIBRARIES dnnl)\n",
+    "src/ops/backend.h": HEADER,
+    "cli/main.cpp": SOURCE + "#include <cstdio>\nint main() { return std::" + "puts(\"hello\"); }\n",
+    "tests/core/test_shape.cpp": SOURCE,
+    "tests/ops/cpu/test_add.cpp": SOURCE,
+    structure_rules.ARROWS: "core:\nops: core\nops_cpu: core ops\nmodel: core ops\ncli: core ops ops_cpu model\n",
+    structure_rules.UNTESTED: "",
+}
+
+# (rule that must find it, file, text). The text replaces the file of the tidy tree or stands beside it.
+PLANTED = [
+    ("size", "src/core/shape.h", HEADER + "\n" * 600),
+    ("size", "tools/long.py", "# SPDX-License-Identifier: Apache-2.0\n" + "\n" * 600),
+    ("size", "README.md", "line\n" * 121),
+    ("licence", "src/core/other.h", "// A header.\n#pragma once\n"),
+    ("licence", "src/core/other.h", "\n" + HEADER),
+    ("licence", "tools/draw.py", '"""Draws."""\n'),
+    ("licence", "tools/draw.sh", "#!/bin/sh\n"),
+    ("opening", "src/core/other.h", SPDX + "#pragma once\n"),
+    ("opening", "src/core/other.h", SPDX + "// A header.\nint rank();\n"),
+    ("opening", "cli/train.cpp", SPDX + "int train();\n"),
+    ("library_calls", "src/core/shape.h", HEADER + "inline void stop() { std::" + "exit(1); }\n"),
+    ("library_calls", "src/core/shape.h", HEADER + "inline void stop() { " + "abort(); }\n"),
+    ("library_calls", "src/core/shape.h", HEADER + 'inline void say() { ' + 'printf("x"); }\n'),
+    ("library_calls", "src/core/shape.h", HEADER + 'inline void say() { std::f' + 'printf(stderr, "x"); }\n'),
+    ("library_calls", "src/core/shape.h", HEADER + 'inline void say() { std::' + 'cout << "x"; }\n'),
+    ("library_calls", "src/core/shape.h", HEADER + 'inline void say() { std::' + 'cerr << "x"; }\n'),
+    ("library_calls", "src/core/shape.h", HEADER + 'inline void say() { fmt::' + 'print("x"); }\n'),
+    ("namespaces", "src/core/shape.h", HEADER + "using namespace litespark;\n"),
+    ("namespaces", "cli/main.cpp", SOURCE + "using  namespace std;\n"),
+    ("unfinished", "src/core/shape.h", HEADER + "// TO" + "DO: more\n"),
+    ("unfinished", "cli/main.cpp", SOURCE + "// FIX" + "ME\n"),
+    ("unfinished", "tests/core/test_shape.cpp", SOURCE + "// Not imple" + "mented yet.\n"),
+    ("unfinished", "cli/main.cpp", SOURCE + "// a hard" + "coded size\n"),
+    ("dead_code", "src/core/shape.h", HEADER + "// int old_rank = 3;\n"),
+    ("dead_code", "src/core/shape.h", HEADER + "  // old_rank(3);\n"),
+    ("dead_code", "src/core/shape.h", HEADER + "  // return old_rank;\n"),
+    ("dead_code", "src/core/shape.h", HEADER + "// #include <map>\n"),
+    ("dead_code", "src/core/shape.h", HEADER + "// }\n"),
+    ("dead_code", "src/core/CMakeLists.txt", "litespark_module(core)\n# target_sources(litespark_core PRIVATE x.cpp)\n"),
+    ("dead_code", "tools/draw.py", "# SPDX-License-Identifier: Apache-2.0\n# import sys\n"),
+    ("macros", "src/core/shape.h", HEADER + "".join(f"#define F{n}(x) (x)\n" for n in range(3))),
+    ("vague_names", "src/utils/shape.h", HEADER),
+    ("vague_names", "src/core/utils.h", HEADER),
+    ("private_words", "docs/setup.md", "see /wo" + "rk/main\n"),
+    ("private_words", "docs/setup.md", "first\n/fa" + "rm/data is here\n"),
+    ("private_words", "docs/setup.md", "http://deb.deb" + "ian.org/dists\n"),
+    ("private_words", "tools/fetch.sh", "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\ncurl https://py" + "pi.org/simple\n"),
+    ("arrows", "src/core/shape.h", HEADER + '#include "model/block.h"\n'),
+    ("arrows", "src/model/block.h", HEADER + '#include "ops/cpu/add.h"\n'),
+    ("arrows", "src/core/CMakeLists.txt", "litespark_module(core\n  DEPENDS model\n  LIBRARIES fmt::fmt)\n"),
+    ("arrows", "src/core/CMakeLists.txt", "litespark_module(core)\ntarget_link_libraries(litespark_core PRIVATE litespark_ops)\n"),
+    ("arrows", "src/parrot/CMakeLists.txt", "litespark_module(parrot DEPENDS core)\n"),
+    ("arrows", structure_rules.ARROWS, "core: ops\nops: core\nops_cpu: core ops\nmodel: core\ncli: core\n"),
+    ("arrows", structure_rules.ARROWS, ""),
+    ("untested", "src/core/buffer.cpp", SOURCE),
+    ("untested", "src/ops/cuda/scale.cu", SOURCE),
+    ("untested", "src/ops/cpu/scale_avx512bf16.cpp", SOURCE),
+    ("untested", structure_rules.UNTESTED, "src/core/shape.cpp: it is tested by now\n"),
+    ("untested", structure_rules.UNTESTED, "".join(f"src/core/x{n}.cpp: a good reason\n" for n in range(50))),
+    ("formatting", "src/core/other.h", HEADER + "int   rank( );\n"),
+]
+
+
+class Rules(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="litespark-tidiness-"))
+        self.addCleanup(shutil.rmtree, self.root)
+        for path, text in TIDY.items():
+            self.write(path, text)
+
+    def write(self, path, text):
+        full = self.root / path
+        full.parent.mkdir(parents=True, exist_ok=True)
+        full.write_text(text)
+
+    def findings(self, rule):
+        try:
+            return list(check.RULES[rule](Tree(self.root)))
+        except formatting.ToolMissing as reason:
+            self.skipTest(str(reason))
+
+    def test_a_tidy_tree_has_no_findings(self):
+        for rule in check.RULES:
+            with self.subTest(rule):
+                self.assertEqual([str(finding) for finding in self.findings(rule)], [])
+
+    def test_each_rule_has_a_planted_violation(self):
+        self.assertEqual({rule for rule, _, _ in PLANTED}, set(check.RULES))
+
+    def test_each_planted_violation_is_found_where_it_stands(self):
+        for rule, path, text in PLANTED:
+            with self.subTest(rule=rule, path=path, text=text[-60:]):
+                before = TIDY.get(path)
+                self.write(path, text)
+                self.assertIn(path, [finding.path for finding in self.findings(rule)])
+                if before is None:
+                    (self.root / path).unlink()
+                else:
+                    self.write(path, before)
+
+    def test_the_soft_limit_warns_and_does_not_fail(self):
+        self.write("src/core/shape.h", HEADER + "\n" * 450)
+        self.assertEqual(self.findings("size"), [])
+        self.assertEqual(len(list(check.text_rules.size_warnings(Tree(self.root)))), 1)
+
+    def test_prose_is_not_taken_for_commented_out_code(self):
+        prose = ["// The sum runs over rows; columns are vectors.", "// y = x * rstd * weight, x [T, C]",
+                 "/// Overwrites out; accumulates into weight_gradient;", "// Returns nothing (a claim), see [3].",
+                 "// 1. project", "// for each row: max, then sum"]
+        self.write("src/core/shape.h", HEADER + "\n".join(prose) + "\n")
+        self.assertEqual([str(finding) for finding in self.findings("dead_code")], [])
+
+    def test_comments_and_literals_are_blanked_and_code_is_kept(self):
+        code = "int a; // exit\nauto s = \"ex\\\"it\"; /* a\nb */ char c = '\"'; auto n = 1'000; auto r = R\"(x\ny)\"; end"
+        blanked = blank_comments_and_strings(code)
+        self.assertEqual(len(blanked.splitlines()), len(code.splitlines()))
+        self.assertNotIn("exit", blanked)
+        self.assertNotIn("b */", blanked)
+        for kept in ("int a;", "auto s =", "auto n = 1'000;", "end"):
+            self.assertIn(kept, blanked)
+
+
+if __name__ == "__main__":
+    unittest.main()
