@@ -60,7 +60,10 @@ class CodedError : public Error {
 
  private:
   static std::string compose(std::string_view where, std::string_view what) {
-    return "[" + std::string(where) + "] " + std::string(what);
+    // Appended piece by piece: g++ 12 warns falsely (-Wrestrict) about `"literal" + string` at -O3.
+    std::string text("[");
+    text.append(where).append("] ").append(what);
+    return text;
   }
 };
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contract checks of the embedding ops.
+#include "ops/op_check.h"
+
+namespace litespark {
+
+void check_contract(const op::EmbeddingForward<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.floating("table", op.table);
+  check.dtype("ids", op.ids, {DType::kI32});
+  check.floating("out", op.out);
+  check.positive("columns of table", op.table.columns());
+  check.matrix("out", op.out, op.ids.num_elements(), op.table.columns());
+  check.step_state("state", op.state);
+}
+
+void check_contract(const op::EmbeddingBackward<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.dtype("dtable", op.dtable, {DType::kF32});
+  check.dtype("ids", op.ids, {DType::kI32});
+  check.floating("dout", op.dout);
+  check.positive("columns of dtable", op.dtable.columns());
+  check.matrix("dout", op.dout, op.ids.num_elements(), op.dtable.columns());
+  check.dtype("scratch", op.scratch, {DType::kI32});
+  check.room("scratch", op.scratch, 2 * op.ids.num_elements() + op.dtable.rows() + 1);
+}
+
+}  // namespace litespark
