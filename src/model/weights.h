@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of parameters: drawn from a seed, or moved in and out as plain f32 arrays. Works on the parameter table;
+// packing and compute copies follow by Phase::kPack.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/executor.h"
+
+namespace litespark {
+
+/// Masters from the seed: normal(0, init_std), ones or zeros, as the table says. Each parameter has its own random
+/// stream, so its values do not depend on the others. Runs Phase::kPack.
+void initialise_weights(Executor& executor, uint64_t seed);
+
+/// Sets one parameter's master from [param shape] f32 values. Call pack_weights after the last one.
+void set_parameter(Executor& executor, int64_t param, const std::vector<float>& values);
+std::vector<float> get_parameter(const Executor& executor, int64_t param);
+/// The unnormalised gradient that the last backward left.
+std::vector<float> get_gradient(const Executor& executor, int64_t param);
+
+/// Refreshes every compute copy from the masters.
+void pack_weights(Executor& executor);
+
+}  // namespace litespark

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "core/error.h"
+
+namespace litespark {
+namespace {
+
+/// Steps whose norms the spike guard compares with; fewer than this many seen: no judgement yet.
+constexpr size_t kSpikeWindow = 32;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Zeroes what a step accumulates; keeps what lives on over the run.
+StepState fresh_state(const StepState& previous) {
+  StepState state;
+  state.optimizer_steps = previous.optimizer_steps;
+  state.skipped_steps = previous.skipped_steps;
+  return state;
+}
+
+}  // namespace
+
+Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batch)
+    : executor_(executor), options_(std::move(options)), next_batch_(std::move(next_batch)) {
+  options_.schedule.validate();
+  if (options_.accumulation <= 0) {
+    throw ConfigError("train.accumulation", "must be positive", options_.accumulation, "1 or more");
+  }
+}
+
+void Trainer::upload(const Batch& batch) {
+  const BatchTensors& tensors = executor_.program().batch;
+  const auto write = [&](TensorId id, const std::vector<int32_t>& values) {
+    executor_.write(id, values.data(), static_cast<int64_t>(values.size() * sizeof(int32_t)));
+  };
+  write(tensors.ids, batch.ids);
+  write(tensors.labels, batch.labels);
+  write(tensors.positions, batch.positions);
+  write(tensors.offsets, batch.offsets);
+  executor_.write(tensors.num_documents, &batch.num_documents, sizeof(batch.num_documents));
+}
+
+double Trainer::run_micro_batches() {
+  double data_wait_seconds = 0;
+  for (int64_t micro = 0; micro < options_.accumulation; ++micro) {
+    const Clock::time_point asked = Clock::now();
+    const Batch& batch = next_batch_(static_cast<uint64_t>(steps_done_ * options_.accumulation + micro));
+    data_wait_seconds += seconds_since(asked);
+    upload(batch);
+    tokens_done_ += batch.tokens_used();
+    executor_.run(micro == 0 ? Phase::kTrainFirst : Phase::kTrainNext);
+  }
+  return data_wait_seconds;
+}
+
+StepRecord Trainer::step() {
+  const Clock::time_point start = Clock::now();
+  StepState state = fresh_state(executor_.read_state());
+  state.learning_rate = static_cast<float>(options_.schedule.at(steps_done_));
+  state.clip_norm = static_cast<float>(options_.clip_norm);
+  state.spike_limit = spike_limit();
+  state.rng_counter = static_cast<uint64_t>(steps_done_);
+  executor_.write_state(state);
+
+  const double data_wait_seconds = run_micro_batches();
+  executor_.run(Phase::kOptimizer);
+  executor_.run(Phase::kPack);
+  state = executor_.read_state();
+
+  ++steps_done_;
+  const auto count = static_cast<double>(std::max<int64_t>(state.supervised_tokens, 1));
+  const StepRecord record{.step = steps_done_,
+                          .tokens = tokens_done_,
+                          .loss = state.loss_sum / count,
+                          .z_loss = state.z_loss_sum / count,
+                          .grad_norm = static_cast<double>(state.gradient_norm),
+                          .lr = static_cast<double>(state.learning_rate),
+                          .supervised_tokens = state.supervised_tokens,
+                          .skipped = state.skipped != 0,
+                          .skipped_total = state.skipped_steps,
+                          .seconds = seconds_since(start),
+                          .data_wait_seconds = data_wait_seconds};
+  remember_norm(record);
+  enforce_policy(state, record);
+  return record;
+}
+
+float Trainer::spike_limit() const {
+  if (options_.spike_factor <= 0 || recent_norms_.size() < kSpikeWindow) return 0.0f;
+  std::vector<double> sorted = recent_norms_;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return static_cast<float>(*middle * options_.spike_factor);
+}
+
+void Trainer::remember_norm(const StepRecord& record) {
+  if (record.skipped) return;
+  recent_norms_.push_back(record.grad_norm);
+  if (recent_norms_.size() > kSpikeWindow) recent_norms_.erase(recent_norms_.begin());
+}
+
+void Trainer::enforce_policy(const StepState& state, const StepRecord& record) {
+  if (state.bad_tokens > 0) {
+    throw DataError("batch", "token ids or labels outside the vocabulary in step " + std::to_string(record.step),
+                    state.bad_tokens, "0; the tokenizer does not fit the model");
+  }
+  skipped_in_a_row_ = record.skipped ? skipped_in_a_row_ + 1 : 0;
+  if (skipped_in_a_row_ >= options_.nan_limit) {
+    throw NumericError("train", "steps skipped in a row", skipped_in_a_row_,
+                       "fewer than train.nan_limit = " + std::to_string(options_.nan_limit),
+                       "lower optim.lr or look at the data of the last steps");
+  }
+}
+
+EvalResult Trainer::evaluate(const BatchSource& source, int64_t batches) {
+  const StepState saved = executor_.read_state();
+  executor_.write_state(fresh_state(saved));
+  Batch batch;
+  for (int64_t index = 0; index < batches; ++index) {
+    batch.reset(executor_.program().options.batch);
+    source.fill(static_cast<uint64_t>(index), batch);
+    upload(batch);
+    executor_.run(Phase::kEval);
+  }
+  const StepState sums = executor_.read_state();
+  executor_.write_state(saved);
+  if (sums.supervised_tokens == 0)
+    throw DataError("eval", "no supervised token in the evaluation data", 0, "1 or more");
+  return {.loss = sums.loss_sum / static_cast<double>(sums.supervised_tokens),
+          .supervised_tokens = sums.supervised_tokens};
+}
+
+Trainer::Progress Trainer::progress() const {
+  const StepState state = executor_.read_state();
+  return {.steps_done = steps_done_,
+          .tokens_done = tokens_done_,
+          .skipped_in_a_row = skipped_in_a_row_,
+          .optimizer_steps = state.optimizer_steps,
+          .skipped_steps = state.skipped_steps,
+          .recent_norms = recent_norms_};
+}
+
+void Trainer::restore(const Progress& progress) {
+  steps_done_ = progress.steps_done;
+  tokens_done_ = progress.tokens_done;
+  skipped_in_a_row_ = progress.skipped_in_a_row;
+  recent_norms_ = progress.recent_norms;
+  StepState state;
+  state.optimizer_steps = progress.optimizer_steps;
+  state.skipped_steps = progress.skipped_steps;
+  executor_.write_state(state);
+}
+
+}  // namespace litespark
