@@ -109,8 +109,9 @@ void LlamaEmitter::backward_positions(const BlockActivations& block, int64_t lay
       .rstd = block.head_rstd,
       .q_weight = query_norm.master,
       .k_weight = key_norm.master,
-      .partials = temporary(tape_.phase() + ".head_norm_partials", DType::kF32,
-                            {ceil_div(num_tokens(), op::kRmsNormRowsPerBlock), 2 * head_dim}, Owner::kScratch),
+      .partials =
+          temporary(tape_.phase() + ".head_norm_partials", DType::kF32,
+                    {ceil_div(num_tokens(), op::kRmsNormRowsPerBlock), std::int64_t{2} * head_dim}, Owner::kScratch),
       .num_heads = num_heads,
       .num_kv_heads = num_kv_heads,
       .head_dim = head_dim,

@@ -8,6 +8,7 @@ import pathlib
 import sys
 
 import formatting
+import function_length
 import structure_rules
 import text_rules
 from tree import Tree
@@ -20,6 +21,7 @@ RULES = {
     "namespaces": text_rules.namespaces,
     "unfinished": text_rules.unfinished,
     "dead_code": text_rules.dead_code,
+    "function_length": function_length.function_length,
     "macros": text_rules.macros,
     "vague_names": text_rules.vague_names,
     "private_words": text_rules.private_words,

@@ -65,6 +65,9 @@ PLANTED = [
     ("dead_code", "src/core/shape.h", HEADER + "// }\n"),
     ("dead_code", "src/core/CMakeLists.txt", "litespark_module(core)\n# target_sources(litespark_core PRIVATE x.cpp)\n"),
     ("dead_code", "tools/draw.py", "# SPDX-License-Identifier: Apache-2.0\n# import sys\n"),
+    ("function_length", "src/core/shape.cpp", SOURCE + "int f() {\n" + "  g();\n" * 61 + "}\n"),
+    ("function_length", "src/core/shape.cpp", SOURCE + "struct A {\n  int f() const {\n" + "  g();\n" * 61 + "  }\n};\n"),
+    ("function_length", "src/ops/cuda/add.cu", SOURCE + "__global__ void f() {\n" + "  g();\n" * 151 + "}\n"),
     ("macros", "src/core/shape.h", HEADER + "".join(f"#define F{n}(x) (x)\n" for n in range(3))),
     ("vague_names", "src/utils/shape.h", HEADER),
     ("vague_names", "src/core/utils.h", HEADER),
@@ -129,6 +132,11 @@ class Rules(unittest.TestCase):
         self.write("src/core/shape.h", HEADER + "\n" * 450)
         self.assertEqual(self.findings("size"), [])
         self.assertEqual(len(list(check.text_rules.size_warnings(Tree(self.root)))), 1)
+
+    def test_kernels_may_be_longer_than_host_functions_and_classes_have_no_limit(self):
+        self.write("src/ops/cuda/add.cu", SOURCE + "namespace a {\n__global__ void f(const struct A a) {\n" + "  g();\n" * 140 +
+                   "}\nstruct B {\n" + "  int x;\n" * 100 + "};\n}\n")
+        self.assertEqual([str(finding) for finding in self.findings("function_length")], [])
 
     def test_prose_is_not_taken_for_commented_out_code(self):
         prose = ["// The sum runs over rows; columns are vectors.", "// y = x * rstd * weight, x [T, C]",
