@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of rows with a shared weight (forward, input gradient) and weight packing; matmul_weight_gradient.cpp has
+// the third product.
+#include "ops/cpu/matmul_library.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "ops/cpu/convert_rows.h"
+#include "ops/cpu/scratch.h"
+
+namespace litespark::cpu {
+namespace {
+
+/// Below this many rows one product of all threads is faster than blocks of rows: generation, short tails.
+constexpr int64_t kFewRows = 128;
+/// f32 copies of a block's rows should stay in the second-level cache.
+constexpr int64_t kBlockCopyBytes = int64_t{4} << 20;
+
+int64_t rows_per_block(const RowProduct& product, bool converts) {
+  if (product.rows < kFewRows) return product.rows;
+  int64_t rows = product.rows >= 2048 ? 256 : product.rows >= 512 ? 128 : 64;
+  while (converts && rows > 64 && rows * (product.n + product.k) * 4 > kBlockCopyBytes) rows /= 2;
+  return rows;
+}
+
+void round_values_to_bf16(float* values, int64_t count, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+  for (int64_t i = 0; i < count; ++i) values[i] = to_float(to_bf16(values[i]));
+}
+
+RowProduct forward_product(const op::MatmulForward<Tensor>& op) {
+  return {.rows = op.x.num_elements() / op.in_features,
+          .n = op.out_features,
+          .k = op.in_features,
+          .source = op.x.dtype,
+          .destination = op.y.dtype,
+          .layout = op.packed.has_value() ? WeightLayout::kPacked : WeightLayout::kTransposed,
+          .has_bias = op.bias.has_value()};
+}
+
+RowProduct backward_product(const op::MatmulBackwardInput<Tensor>& op) {
+  return {.rows = op.dy.num_elements() / op.out_features,
+          .n = op.in_features,
+          .k = op.out_features,
+          .source = op.dy.dtype,
+          .destination = op.dx.dtype,
+          .layout = op.packed.has_value() ? WeightLayout::kPacked : WeightLayout::kPlain,
+          .accumulate = op.accumulate};
+}
+
+}  // namespace
+
+/// What one row product needs: the primitives of a full and of the last block, and the pieces of scratch.
+struct MatmulLibrary::RowPlan {
+  GemmProblem block, last;
+  int64_t block_rows = 0, num_blocks = 0, last_rows = 0;
+  bool converts = false;              ///< source (and weights) go through f32 copies
+  bool converts_destination = false;  ///< and so does the result
+  int64_t weight_copy_bytes = 0, source_copy_bytes = 0, destination_copy_bytes = 0, library_bytes = 0;
+  int num_threads = 1;
+
+  int64_t thread_bytes() const { return source_copy_bytes + destination_copy_bytes + library_bytes; }
+  int64_t bytes() const { return weight_copy_bytes + num_threads * thread_bytes(); }
+};
+
+MatmulLibrary::MatmulLibrary(int threads, CpuIsa isa)
+    : threads_(threads),
+      isa_(isa),
+      onednn_(threads),
+      native_bf16_(isa >= CpuIsa::kAvx512Bf16 && onednn_.has_fast_bf16()) {}
+
+DType MatmulLibrary::element_type(DType compute) const {
+  return compute == DType::kBF16 && native_bf16_ ? DType::kBF16 : DType::kF32;
+}
+
+bool MatmulLibrary::packs_weights(DType compute) const {
+  // Without blocked layouts a packed f32 copy is the weight once more; a converted copy of bf16 weights saves the
+  // conversion at each use.
+  return compute == DType::kBF16 || onednn_.has_blocked_f32();
+}
+
+MatmulLibrary::RowPlan MatmulLibrary::plan_rows(const RowProduct& product) const {
+  RowPlan plan;
+  plan.converts = product.source == DType::kBF16 && !native_bf16_;
+  plan.converts_destination = plan.converts && product.destination == DType::kBF16;
+  plan.block_rows = rows_per_block(product, plan.converts);
+  const bool few = product.rows < kFewRows;
+  plan.num_blocks = ceil_div(product.rows, plan.block_rows);
+  plan.last_rows = product.rows - (plan.num_blocks - 1) * plan.block_rows;
+  plan.num_threads = few ? 1 : static_cast<int>(std::min<int64_t>(threads_, plan.num_blocks));
+  const DType element = element_type(product.source);
+  plan.block = {.m = plan.block_rows,
+                .n = product.n,
+                .k = product.k,
+                .source = element,
+                .weights = element,
+                .destination = plan.converts ? DType::kF32 : product.destination,
+                .layout = product.layout,
+                .has_bias = product.has_bias,
+                .accumulate = product.accumulate,
+                .sequential = !few};
+  plan.last = plan.block;
+  plan.last.m = plan.last_rows;
+  const auto aligned = [](int64_t bytes) { return round_up(bytes, kScratchAlignment); };
+  if (plan.converts) {
+    plan.source_copy_bytes = aligned(plan.block_rows * product.k * 4);
+    if (product.layout != WeightLayout::kPacked) plan.weight_copy_bytes = aligned(product.n * product.k * 4);
+  }
+  if (plan.converts_destination) plan.destination_copy_bytes = aligned(plan.block_rows * product.n * 4);
+  plan.library_bytes = aligned(std::max(onednn_.scratch_bytes(plan.block), onednn_.scratch_bytes(plan.last)));
+  return plan;
+}
+
+void MatmulLibrary::prepare_rows(const RowProduct& product, const void* packed) {
+  if (product.rows == 0) return;
+  const RowPlan plan = plan_rows(product);
+  for (const GemmProblem& problem : {plan.block, plan.last}) {
+    Gemm& gemm = onednn_.gemm(problem);
+    if (product.layout == WeightLayout::kPacked) onednn_.bind_packed(gemm, packed);
+  }
+}
+
+void MatmulLibrary::run_rows(const RowProduct& product, const GemmPointers& pointers, const Tensor& scratch_tensor) {
+  if (product.rows == 0) return;
+  prepare_rows(product, pointers.weights);
+  const RowPlan plan = plan_rows(product);
+  Gemm& block_gemm = onednn_.gemm(plan.block);
+  Gemm& last_gemm = onednn_.gemm(plan.last);
+  const Scratch scratch("matmul", scratch_tensor, plan.bytes());
+
+  const void* weights = pointers.weights;
+  if (plan.weight_copy_bytes > 0) {
+    auto* copy = reinterpret_cast<float*>(scratch.data());
+    const auto* from = static_cast<const bf16*>(pointers.weights);
+#pragma omp parallel for schedule(static) num_threads(threads_)
+    for (int64_t row = 0; row < product.n; ++row) {
+      convert_values(from + row * product.k, copy + row * product.k, product.k);
+    }
+    weights = copy;
+  }
+  const int64_t source_row_bytes = product.k * dtype_bytes(product.source);
+  const int64_t destination_row_bytes = product.n * dtype_bytes(product.destination);
+
+  std::atomic<bool> failed = false;
+  const auto run_block = [&](int64_t index, int thread) {
+    const int64_t rows = index + 1 == plan.num_blocks ? plan.last_rows : plan.block_rows;
+    const int64_t first = index * plan.block_rows;
+    std::byte* piece = scratch.data() + plan.weight_copy_bytes + thread * plan.thread_bytes();
+    const auto* source = static_cast<const std::byte*>(pointers.source) + first * source_row_bytes;
+    auto* destination = static_cast<std::byte*>(pointers.destination) + first * destination_row_bytes;
+    auto* source_copy = reinterpret_cast<float*>(piece);
+    auto* destination_copy = reinterpret_cast<float*>(piece + plan.source_copy_bytes);
+    auto* result = reinterpret_cast<bf16*>(destination);
+    if (plan.converts) {
+      convert_values(reinterpret_cast<const bf16*>(source), source_copy, rows * product.k);
+      if (plan.converts_destination && product.accumulate) convert_values(result, destination_copy, rows * product.n);
+    }
+    const bool done =
+        onednn_.execute(rows == plan.block_rows ? block_gemm : last_gemm,
+                        {.source = plan.converts ? static_cast<const void*>(source_copy) : source,
+                         .weights = weights,
+                         .destination = plan.converts_destination ? static_cast<void*>(destination_copy) : destination,
+                         .bias = pointers.bias,
+                         .scratch = piece + plan.source_copy_bytes + plan.destination_copy_bytes,
+                         .slot = thread});
+    if (!done) failed = true;
+    if (plan.converts_destination) convert_values(destination_copy, result, rows * product.n);
+  };
+  if (plan.block.sequential) {
+#pragma omp parallel for schedule(static) num_threads(plan.num_threads)
+    for (int64_t index = 0; index < plan.num_blocks; ++index) run_block(index, omp_get_thread_num());
+  } else {
+    run_block(0, 0);
+  }
+  if (failed) throw InternalError("matmul", "oneDNN failed to run a product");
+}
+
+int64_t MatmulLibrary::row_scratch_bytes(RowProduct product) const {
+  if (product.rows == 0) return 0;
+  int64_t bytes = plan_rows(product).bytes();
+  product.destination = DType::kF32;  // logits may be kept in f32
+  bytes = std::max(bytes, plan_rows(product).bytes());
+  return bytes;
+}
+
+int64_t MatmulLibrary::matmul_forward_scratch_bytes(const LinearShape& shape) const {
+  return row_scratch_bytes({.rows = shape.rows,
+                            .n = shape.out_features,
+                            .k = shape.in_features,
+                            .source = shape.compute,
+                            .destination = shape.compute,
+                            .layout = shape.weights_packed ? WeightLayout::kPacked : WeightLayout::kTransposed,
+                            .has_bias = shape.has_bias});
+}
+
+int64_t MatmulLibrary::matmul_backward_input_scratch_bytes(const LinearShape& shape) const {
+  RowProduct product{.rows = shape.rows,
+                     .n = shape.in_features,
+                     .k = shape.out_features,
+                     .source = shape.compute,
+                     .destination = shape.compute,
+                     .layout = shape.weights_packed ? WeightLayout::kPacked : WeightLayout::kPlain};
+  const int64_t overwriting = row_scratch_bytes(product);
+  product.accumulate = true;
+  return std::max(overwriting, row_scratch_bytes(product));
+}
+
+int64_t MatmulLibrary::packed_bytes(const LinearShape& shape, op::PackForm form) const {
+  const bool forward = form == op::PackForm::kForward;
+  return onednn_.packed_bytes(forward ? shape.in_features : shape.out_features,
+                              forward ? shape.out_features : shape.in_features, element_type(shape.compute));
+}
+
+void MatmulLibrary::prepare(const op::MatmulForward<Tensor>& op) {
+  prepare_rows(forward_product(op), op.packed.data);
+}
+
+void MatmulLibrary::prepare(const op::MatmulBackwardInput<Tensor>& op) {
+  prepare_rows(backward_product(op), op.packed.data);
+}
+
+void MatmulLibrary::run(const op::MatmulForward<Tensor>& op) {
+  run_rows(forward_product(op),
+           {.source = op.x.data,
+            .weights = op.packed.has_value() ? op.packed.data : op.weight.data,
+            .destination = op.y.data,
+            .bias = op.bias.data},
+           op.scratch);
+}
+
+void MatmulLibrary::run(const op::MatmulBackwardInput<Tensor>& op) {
+  run_rows(backward_product(op),
+           {.source = op.dy.data,
+            .weights = op.packed.has_value() ? op.packed.data : op.weight.data,
+            .destination = op.dx.data},
+           op.scratch);
+}
+
+void MatmulLibrary::prepare(const op::PackWeight<Tensor>&) {}
+
+void MatmulLibrary::run(const op::PackWeight<Tensor>& op) {
+  const bool forward = op.form == op::PackForm::kForward;
+  const int64_t outputs = op.weight.rows();
+  const int64_t inputs = op.weight.columns();
+  const int64_t k = forward ? inputs : outputs;
+  const int64_t n = forward ? outputs : inputs;
+  const DType element = element_type(op.compute_bf16 ? DType::kBF16 : DType::kF32);
+  const int64_t bytes = onednn_.packed_bytes(k, n, element);
+  if (op.packed.bytes() < bytes) throw InternalError("pack_weight", "packed copy too small", op.packed.bytes(), bytes);
+  onednn_.pack(k, n, element, forward ? WeightLayout::kTransposed : WeightLayout::kPlain, op.weight.as<float>(),
+               op.packed.data);
+  if (op.compute_bf16 && element == DType::kF32) {
+    round_values_to_bf16(static_cast<float*>(op.packed.data), bytes / 4, threads_);
+  }
+}
+
+void MatmulLibraryDeleter::operator()(MatmulLibrary* library) const {
+  delete library;
+}
+
+std::unique_ptr<MatmulLibrary, MatmulLibraryDeleter> make_matmul_library(int threads, CpuIsa isa) {
+  return std::unique_ptr<MatmulLibrary, MatmulLibraryDeleter>(new MatmulLibrary(threads, isa));
+}
+
+}  // namespace litespark::cpu
