@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one list of run-file keys: name, help, unit, range.
+#include "spec/run_config.h"
+
+namespace litespark {
+
+void RopeScalingSection::visit(Fields& fields) {
+  fields.add({.path = "rope_type",
+              .value = &rope_type,
+              .help = "How rotary frequencies are stretched for long contexts.",
+              .choices = {"default", "linear", "llama3"}});
+  fields.add({.path = "factor",
+              .value = &factor,
+              .help = "Stretch of the longest wavelengths; needed with linear and llama3.",
+              .range = above(0)});
+  fields.add({.path = "low_freq_factor",
+              .value = &low_freq_factor,
+              .help = "llama3: wavelengths above original / low_freq_factor are stretched in full.",
+              .range = above(0)});
+  fields.add({.path = "high_freq_factor",
+              .value = &high_freq_factor,
+              .help = "llama3: wavelengths below original / high_freq_factor are kept.",
+              .range = above(0)});
+  fields.add({.path = "original_max_position_embeddings",
+              .value = &original_max_position_embeddings,
+              .help = "llama3: context length before stretching.",
+              .unit = "tokens",
+              .range = at_least(1)});
+}
+
+void ModelSection::visit(Fields& fields) {
+  fields.add({.path = "init",
+              .value = &init,
+              .help = "Where weights come from: random from the seed (the shape keys below), or a Hugging Face folder.",
+              .choices = {"scratch", "folder"}});
+  fields.add({.path = "path", .value = &path, .help = "The Hugging Face folder, for init = \"folder\"."});
+  fields.add({.path = "model_type",
+              .value = &model_type,
+              .help = "Family: qwen2 has biases on q, k and v; qwen3 norms query and key heads; mistral may window.",
+              .choices = {"llama", "mistral", "qwen2", "qwen3"}});
+  fields.add({.path = "vocab_size",
+              .value = &vocab_size,
+              .help = "V, rows of the embedding. Needed for scratch, except with data.source = \"text\" (256).",
+              .unit = "tokens",
+              .range = at_least(1)});
+  fields.add({.path = "hidden_size",
+              .value = &hidden_size,
+              .help = "C, width of the residual stream. Needed for scratch.",
+              .range = at_least(1)});
+  fields.add({.path = "intermediate_size",
+              .value = &intermediate_size,
+              .help = "F, width of the feed-forward layer. Needed for scratch.",
+              .range = at_least(1)});
+  fields.add({.path = "num_hidden_layers",
+              .value = &num_hidden_layers,
+              .help = "L, number of blocks. Needed for scratch.",
+              .range = between(1, 10000)});
+  fields.add({.path = "num_attention_heads",
+              .value = &num_attention_heads,
+              .help = "H, query heads. Needed for scratch.",
+              .range = between(1, 65536)});
+  fields.add({.path = "num_key_value_heads",
+              .value = &num_key_value_heads,
+              .help = "K, key and value heads; divides num_attention_heads. Unset: num_attention_heads.",
+              .range = between(1, 65536)});
+  fields.add({.path = "head_dim",
+              .value = &head_dim,
+              .help = "D, width of a head, even. Unset: hidden_size / num_attention_heads.",
+              .range = between(2, 1024)});
+  fields.add({.path = "max_position_embeddings",
+              .value = &max_position_embeddings,
+              .help = "Longest context the model is meant for. Unset: data.seq_len.",
+              .unit = "tokens",
+              .range = at_least(1)});
+  fields.add({.path = "rms_norm_eps",
+              .value = &rms_norm_eps,
+              .help = "Added under the root of RMSNorm. Unset: 1e-5.",
+              .range = {.min = 0, .max = 1, .excludes_min = true}});
+  fields.add({.path = "initializer_range",
+              .value = &initializer_range,
+              .help = "Standard deviation of fresh weights; o_proj and down_proj are divided by sqrt(2 L). Unset: 0.02.",
+              .range = between(0, 10)});
+  fields.add({.path = "rope_theta",
+              .value = &rope_theta,
+              .help = "Base of the rotary frequencies. Unset: 10000.",
+              .range = above(0)});
+  fields.add({.path = "tie_word_embeddings",
+              .value = &tie_word_embeddings,
+              .help = "The head uses the embedding's weights. Unset: false."});
+  fields.add({.path = "attention_bias",
+              .value = &attention_bias,
+              .help = "Biases on q, k, v and o (llama, qwen3). Unset: false."});
+  fields.add({.path = "mlp_bias",
+              .value = &mlp_bias,
+              .help = "Biases on gate, up and down (llama). Unset: false."});
+  fields.add({.path = "sliding_window",
+              .value = &sliding_window,
+              .help = "A token sees this many tokens, itself included (mistral). Unset: all before it.",
+              .unit = "tokens",
+              .range = at_least(1)});
+  fields.add({.path = "bos_token_id",
+              .value = &bos_token_id,
+              .help = "Id that opens a document. Unset: none.",
+              .range = at_least(0)});
+  fields.add({.path = "eos_token_id",
+              .value = &eos_token_id,
+              .help = "Id that ends a document. Unset: none.",
+              .range = at_least(0)});
+  fields.add({.path = "pad_token_id",
+              .value = &pad_token_id,
+              .help = "Id of padding. Unset: none.",
+              .range = at_least(0)});
+  fields.section("rope_scaling", "Stretched rotary frequencies, as in config.json.", rope_scaling);
+}
+
+void DataSection::visit(Fields& fields) {
+  fields.add({.path = "source",
+              .value = &source,
+              .help = "synthetic: fresh random tokens from the seed; text: bytes of a file, vocabulary 256; shards: what "
+                      "`litespark prepare` wrote.",
+              .choices = {"synthetic", "text", "shards"}});
+  fields.add({.path = "path", .value = &path, .help = "The text file or the folder of shards."});
+  fields.add({.path = "eval_path", .value = &eval_path, .help = "Held-out data of the same kind, for evaluation."});
+  fields.add({.path = "tokenizer",
+              .value = &tokenizer,
+              .help = "Folder with tokenizer.json: copied into checkpoints, used for samples. Unset: the shards' own."});
+  fields.add({.path = "seq_len",
+              .value = &seq_len,
+              .help = "T, length of a training sequence.",
+              .unit = "tokens",
+              .range = between(1, 1 << 24)});
+  fields.add({.path = "packing",
+              .value = &packing,
+              .help = "documents: sequences hold whole and cut documents, attention stays within one; stream: attention "
+                      "crosses from one document into the next.",
+              .choices = {"documents", "stream"}});
+  fields.add({.path = "workers",
+              .value = &workers,
+              .help = "Loader threads that prepare batches ahead of the step.",
+              .unit = "threads",
+              .range = between(1, 256)});
+}
+
+void TrainSection::visit(Fields& fields) {
+  fields.add({.path = "steps",
+              .value = &steps,
+              .help = "Optimizer steps of the whole run, those before a resume counted.",
+              .unit = "steps",
+              .range = at_least(1)});
+  fields.add({.path = "micro_batch",
+              .value = &micro_batch,
+              .help = "B, sequences that one device runs at a time.",
+              .unit = "sequences",
+              .range = between(1, 1 << 20)});
+  fields.add({.path = "accumulation",
+              .value = &accumulation,
+              .help = "Micro-batches whose gradients are summed into one step.",
+              .range = between(1, 1 << 20)});
+  fields.add({.path = "eval_every",
+              .value = &eval_every,
+              .help = "Steps between evaluations; 0: none.",
+              .unit = "steps",
+              .range = at_least(0)});
+  fields.add({.path = "eval_batches",
+              .value = &eval_batches,
+              .help = "Micro-batches of one evaluation; 0: all held-out data.",
+              .range = at_least(0)});
+  fields.add({.path = "log_every",
+              .value = &log_every,
+              .help = "Steps between printed lines; metrics.jsonl holds every step.",
+              .unit = "steps",
+              .range = at_least(1)});
+  fields.add({.path = "nan_limit",
+              .value = &nan_limit,
+              .help = "A step with NaN or infinity is skipped; the run stops (exit 6) after this many in a row.",
+              .unit = "steps",
+              .range = at_least(1)});
+  fields.add({.path = "spike_factor",
+              .value = &spike_factor,
+              .help = "Skips a step whose gradient norm passes this multiple of its recent mean; 0: never.",
+              .range = at_least(0)});
+  fields.add({.path = "z_loss",
+              .value = &z_loss,
+              .help = "Weight of log(sum(exp(logits)))^2 in the loss, which keeps logits small; 0: off.",
+              .range = between(0, 1)});
+  fields.add({.path = "sample_every",
+              .value = &sample_every,
+              .help = "Steps between sampled texts; 0: none.",
+              .unit = "steps",
+              .range = at_least(0)});
+  fields.add({.path = "sample_prompt", .value = &sample_prompt, .help = "Prompt of the sampled texts."});
+  fields.add({.path = "head_chunk_rows",
+              .value = &head_chunk_rows,
+              .help = "Rows of logits that exist at a time; 0: chosen by the memory plan.",
+              .unit = "tokens",
+              .range = at_least(0)});
+}
+
+void OptimSection::visit(Fields& fields) {
+  fields.add({.path = "name", .value = &name, .help = "The optimizer.", .choices = {"adamw"}});
+  fields.add({.path = "lr", .value = &lr, .help = "Peak learning rate.", .range = between(0, 10)});
+  fields.add({.path = "betas",
+              .value = &betas,
+              .help = "Decay of the first and second moment.",
+              .range = from_to_below(0, 1)});
+  fields.add({.path = "eps", .value = &eps, .help = "Added to the root of the second moment.", .range = above(0)});
+  fields.add({.path = "weight_decay",
+              .value = &weight_decay,
+              .help = "Decoupled decay, times the learning rate; on tensors of two or more dimensions only.",
+              .range = between(0, 10)});
+  fields.add({.path = "clip_norm",
+              .value = &clip_norm,
+              .help = "Gradients of a larger global norm are scaled down to it; 0: never.",
+              .range = at_least(0)});
+}
+
+void ScheduleSection::visit(Fields& fields) {
+  fields.add({.path = "name",
+              .value = &name,
+              .help = "Shape of the learning rate after warm-up; wsd holds, then decays linearly at the end.",
+              .choices = {"cosine", "linear", "wsd", "constant", "inverse_sqrt"}});
+  fields.add({.path = "warmup",
+              .value = &warmup,
+              .help = "Steps of linear growth from 0 to optim.lr.",
+              .unit = "steps",
+              .range = at_least(0)});
+  fields.add({.path = "final_fraction",
+              .value = &final_fraction,
+              .help = "Last learning rate as a share of optim.lr (cosine, linear, wsd).",
+              .range = between(0, 1)});
+  fields.add({.path = "decay_fraction",
+              .value = &decay_fraction,
+              .help = "Share of train.steps in which wsd decays.",
+              .range = between(0, 1)});
+}
+
+void PrecisionSection::visit(Fields& fields) {
+  fields.add({.path = "compute",
+              .value = &compute,
+              .help = "Inputs of matmuls and attention; sums are always fp32.",
+              .choices = {"fp32", "bf16"}});
+  fields.add({.path = "residual",
+              .value = &residual,
+              .help = "The stream between blocks; compute: as precision.compute.",
+              .choices = {"compute", "fp32", "bf16"}});
+  fields.add({.path = "master", .value = &master, .help = "The optimizer's copy of the weights.", .choices = {"fp32"}});
+  fields.add({.path = "rope", .value = &rope, .help = "Rotary angles.", .choices = {"fp32"}});
+  fields.add({.path = "gradient", .value = &gradient, .help = "Weight gradients.", .choices = {"fp32"}});
+}
+
+void MemorySection::visit(Fields& fields) {
+  fields.add({.path = "budget",
+              .value = &budget,
+              .help = "Most memory the plan may use: \"auto\" (what the device has free) or a size such as \"24GiB\"."});
+  fields.add({.path = "recompute",
+              .value = &recompute,
+              .help = "What backward computes again instead of keeping; results stay bit-equal.",
+              .choices = {"none", "norm-act", "attention", "block", "every-k"}});
+  fields.add({.path = "recompute_every",
+              .value = &recompute_every,
+              .help = "k of every-k: blocks between kept residual streams.",
+              .unit = "blocks",
+              .range = at_least(1)});
+  fields.add({.path = "offload", .value = &offload, .help = "What is kept in host memory.", .choices = {"none"}});
+}
+
+void DeviceSection::visit(Fields& fields) {
+  fields.add({.path = "kind",
+              .value = &kind,
+              .help = "auto: cuda when this build and this machine have it, else cpu.",
+              .choices = {"auto", "cpu", "cuda"}});
+  fields.add({.path = "threads",
+              .value = &threads,
+              .help = "CPU threads; 0: what affinity mask and cgroup quota allow.",
+              .unit = "threads",
+              .range = between(0, 4096)});
+  fields.add({.path = "isa",
+              .value = &isa,
+              .help = "Highest instruction set the CPU kernels may use.",
+              .choices = {"auto", "generic", "avx2", "avx512", "avx512bf16"}});
+}
+
+void CheckpointSection::visit(Fields& fields) {
+  fields.add({.path = "every",
+              .value = &every,
+              .help = "Steps between checkpoints; 0: only at the end and when a signal asks.",
+              .unit = "steps",
+              .range = at_least(0)});
+  fields.add({.path = "keep_last",
+              .value = &keep_last,
+              .help = "Newest checkpoints that are kept.",
+              .unit = "checkpoints",
+              .range = at_least(1)});
+  fields.add({.path = "keep_every",
+              .value = &keep_every,
+              .help = "Checkpoints at multiples of this many steps are kept for good; 0: none.",
+              .unit = "steps",
+              .range = at_least(0)});
+  fields.add({.path = "async", .value = &async, .help = "Write checkpoints while the next steps run."});
+  fields.add({.path = "signal",
+              .value = &signal,
+              .help = "A signal besides SIGTERM and SIGINT that saves and stops (exit 5).",
+              .choices = {"none", "SIGUSR1", "SIGUSR2", "SIGHUP"}});
+  fields.add({.path = "resume",
+              .value = &resume,
+              .help = "auto: from the newest complete checkpoint of the run folder, if any; never; or a checkpoint's path."});
+}
+
+void MeterSection::visit(Fields& fields) {
+  fields.add({.path = "grid", .value = &grid, .help = "Electricity grid, as a code of the carbon table."});
+  fields.add({.path = "grid_intensity",
+              .value = &grid_intensity,
+              .help = "Carbon intensity, instead of the table's.",
+              .unit = "g CO2e per kWh",
+              .range = between(0, 5000)});
+  fields.add({.path = "pue",
+              .value = &pue,
+              .help = "Power usage effectiveness: the building's energy over the machines'; 1 when unknown.",
+              .range = between(1, 10)});
+  fields.add({.path = "price_per_kwh",
+              .value = &price_per_kwh,
+              .help = "Price of electricity. Unset: money is unavailable.",
+              .unit = "your currency per kWh",
+              .range = at_least(0)});
+  fields.add({.path = "cpu_idle_watts",
+              .value = &cpu_idle_watts,
+              .help = "CPU power at rest, for the estimate where no counter exists. Unset: the table's.",
+              .unit = "W",
+              .range = at_least(0)});
+  fields.add({.path = "cpu_watts_per_core",
+              .value = &cpu_watts_per_core,
+              .help = "Power of a busy core above rest, for the same estimate. Unset: the table's.",
+              .unit = "W",
+              .range = at_least(0)});
+  fields.add({.path = "watts_per_gib",
+              .value = &watts_per_gib,
+              .help = "Power of memory, for the same estimate. Unset: the table's.",
+              .unit = "W per GiB",
+              .range = at_least(0)});
+  fields.add({.path = "peak_tflops",
+              .value = &peak_tflops,
+              .help = "Dense peak that MFU is measured against. Unset: measured on a CPU, the data sheet's on a GPU.",
+              .unit = "TFLOP/s",
+              .range = above(0)});
+}
+
+void ClusterSection::visit(Fields& fields) {
+  const FieldRange ranks = between(1, 1 << 20);
+  fields.add({.path = "gpus", .value = &gpus, .help = "Devices of the run, all nodes together.", .range = ranks});
+  fields.add({.path = "nodes", .value = &nodes, .help = "Machines; divides gpus.", .range = ranks});
+  fields.add({.path = "dp",
+              .value = &dp,
+              .help = "Data-parallel ranks; 0: what the other axes leave.",
+              .range = between(0, 1 << 20)});
+  fields.add({.path = "tp", .value = &tp, .help = "Tensor-parallel ranks.", .range = ranks});
+  fields.add({.path = "pp", .value = &pp, .help = "Pipeline stages.", .range = ranks});
+  fields.add({.path = "cp", .value = &cp, .help = "Context-parallel ranks.", .range = ranks});
+  fields.add({.path = "ep", .value = &ep, .help = "Expert-parallel ranks, within dp.", .range = ranks});
+  fields.add({.path = "hardware", .value = &hardware, .help = "Hardware that `litespark plan` computes for."});
+}
+
+void RunConfig::visit(Fields& fields) {
+  fields.add({.path = "task",
+              .value = &task,
+              .help = "What is trained.",
+              .choices = {"pretrain", "sft", "reward", "ppo", "dpo", "grpo"}});
+  fields.add({.path = "seed",
+              .value = &seed,
+              .help = "Seed of weights, data order and every random draw.",
+              .range = at_least(0)});
+  fields.add({.path = "deterministic",
+              .value = &deterministic,
+              .help = "Same seed and layout give bit-equal runs and a bit-equal resume."});
+  fields.add({.path = "out", .value = &out, .help = "Run folder. Unset: runs/ and the run file's name."});
+  fields.section("model", "The model: a folder, or a shape in config.json's keys.", model);
+  fields.section("data", "What it learns from.", data);
+  fields.section("train", "The training loop.", train);
+  fields.section("optim", "The optimizer.", optim);
+  fields.section("schedule", "The learning rate over the run.", schedule);
+  fields.section("precision", "Number formats.", precision);
+  fields.section("memory", "What is kept, computed again or moved away.", memory);
+  fields.section("device", "Where it runs.", device);
+  fields.section("checkpoint", "What is saved and when.", checkpoint);
+  fields.section("meter", "Energy, carbon and money.", meter);
+  fields.section("cluster", "Devices and how the work is split over them.", cluster);
+}
+
+}  // namespace litespark

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run file as structs: one a section, defaults here, help and ranges in the visit members (run_config.cpp). What a
+// key means stands there once, and `litespark help config` prints it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/fields.h"
+#include "spec/model_config.h"
+
+namespace litespark {
+
+enum class Task : uint8_t { kPretrain, kSft, kReward, kPpo, kDpo, kGrpo };
+enum class ModelInit : uint8_t { kScratch, kFolder };
+enum class DataSource : uint8_t { kSynthetic, kText, kShards };
+enum class Packing : uint8_t { kDocuments, kStream };
+enum class OptimKind : uint8_t { kAdamW };
+enum class ScheduleKind : uint8_t { kCosine, kLinear, kWsd, kConstant, kInverseSqrt };
+/// kCompute: whatever precision.compute says.
+enum class ResidualPrecision : uint8_t { kCompute, kF32, kBF16 };
+enum class Recompute : uint8_t { kNone, kNormAct, kAttention, kBlock, kEveryK };
+enum class Offload : uint8_t { kNone };
+enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
+enum class SaveSignal : uint8_t { kNone, kUsr1, kUsr2, kHup };
+
+/// config.json's rope_scaling; used with init = "scratch".
+struct RopeScalingSection {
+  RopeScaling rope_type = RopeScaling::kNone;
+  std::optional<double> factor;
+  std::optional<double> low_freq_factor;
+  std::optional<double> high_freq_factor;
+  std::optional<int64_t> original_max_position_embeddings;
+
+  void visit(Fields& fields);
+};
+
+/// Either a folder, or the shape in config.json's own keys; unset ones follow Hugging Face's rules.
+struct ModelSection {
+  ModelInit init = ModelInit::kScratch;
+  std::string path;
+  ModelFamily model_type = ModelFamily::kLlama;
+  std::optional<int64_t> vocab_size;
+  std::optional<int64_t> hidden_size;
+  std::optional<int64_t> intermediate_size;
+  std::optional<int64_t> num_hidden_layers;
+  std::optional<int64_t> num_attention_heads;
+  std::optional<int64_t> num_key_value_heads;
+  std::optional<int64_t> head_dim;
+  std::optional<int64_t> max_position_embeddings;
+  std::optional<double> rms_norm_eps;
+  std::optional<double> initializer_range;
+  std::optional<double> rope_theta;
+  std::optional<bool> tie_word_embeddings;
+  std::optional<bool> attention_bias;
+  std::optional<bool> mlp_bias;
+  std::optional<int64_t> sliding_window;
+  std::optional<int64_t> bos_token_id;
+  std::optional<int64_t> eos_token_id;
+  std::optional<int64_t> pad_token_id;
+  RopeScalingSection rope_scaling;
+
+  void visit(Fields& fields);
+};
+
+struct DataSection {
+  DataSource source = DataSource::kShards;
+  std::string path;
+  std::string eval_path;
+  std::string tokenizer;
+  int64_t seq_len = 1024;
+  Packing packing = Packing::kDocuments;
+  int64_t workers = 1;
+
+  void visit(Fields& fields);
+};
+
+struct TrainSection {
+  int64_t steps = 400;
+  int64_t micro_batch = 16;
+  int64_t accumulation = 1;
+  int64_t eval_every = 0;
+  int64_t eval_batches = 16;
+  int64_t log_every = 1;
+  int64_t nan_limit = 10;
+  double spike_factor = 0.0;
+  double z_loss = 0.0;
+  int64_t sample_every = 0;
+  std::string sample_prompt;
+  int64_t head_chunk_rows = 0;
+
+  void visit(Fields& fields);
+};
+
+struct OptimSection {
+  OptimKind name = OptimKind::kAdamW;
+  double lr = 3e-4;
+  std::vector<double> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double clip_norm = 1.0;
+
+  void visit(Fields& fields);
+};
+
+struct ScheduleSection {
+  ScheduleKind name = ScheduleKind::kCosine;
+  int64_t warmup = 0;
+  double final_fraction = 0.1;
+  double decay_fraction = 0.2;
+
+  void visit(Fields& fields);
+};
+
+struct PrecisionSection {
+  DType compute = DType::kBF16;
+  ResidualPrecision residual = ResidualPrecision::kCompute;
+  DType master = DType::kF32;
+  DType rope = DType::kF32;
+  DType gradient = DType::kF32;
+
+  void visit(Fields& fields);
+  DType residual_dtype() const;
+};
+
+struct MemorySection {
+  std::string budget = "auto";
+  Recompute recompute = Recompute::kNone;
+  int64_t recompute_every = 2;
+  Offload offload = Offload::kNone;
+
+  void visit(Fields& fields);
+  /// nullopt for "auto". Throws ConfigError on text that is no size.
+  std::optional<int64_t> budget_bytes() const;
+};
+
+struct DeviceSection {
+  DeviceKind kind = DeviceKind::kAuto;
+  int64_t threads = 0;
+  std::string isa = "auto";
+
+  void visit(Fields& fields);
+};
+
+struct CheckpointSection {
+  int64_t every = 0;
+  int64_t keep_last = 2;
+  int64_t keep_every = 0;
+  bool async = true;
+  SaveSignal signal = SaveSignal::kNone;
+  std::string resume = "auto";
+
+  void visit(Fields& fields);
+};
+
+struct MeterSection {
+  std::string grid = "US";
+  std::optional<double> grid_intensity;
+  double pue = 1.0;
+  std::optional<double> price_per_kwh;
+  std::optional<double> cpu_idle_watts;
+  std::optional<double> cpu_watts_per_core;
+  std::optional<double> watts_per_gib;
+  std::optional<double> peak_tflops;
+
+  void visit(Fields& fields);
+};
+
+struct ClusterSection {
+  int64_t gpus = 1;
+  int64_t nodes = 1;
+  int64_t dp = 0;
+  int64_t tp = 1;
+  int64_t pp = 1;
+  int64_t cp = 1;
+  int64_t ep = 1;
+  std::string hardware = "h200";
+
+  void visit(Fields& fields);
+  /// dp, or what the other axes leave of `gpus` when it is 0.
+  int64_t data_parallel() const;
+};
+
+struct RunConfig {
+  Task task = Task::kPretrain;
+  int64_t seed = 1;
+  bool deterministic = true;
+  std::string out;
+  ModelSection model;
+  DataSection data;
+  TrainSection train;
+  OptimSection optim;
+  ScheduleSection schedule;
+  PrecisionSection precision;
+  MemorySection memory;
+  DeviceSection device;
+  CheckpointSection checkpoint;
+  MeterSection meter;
+  ClusterSection cluster;
+
+  void visit(Fields& fields);
+
+  /// Sequences of one optimizer step over the whole run.
+  int64_t sequences_per_step() const { return train.micro_batch * train.accumulation * cluster.data_parallel(); }
+  int64_t tokens_per_step() const { return sequences_per_step() * data.seq_len; }
+
+  /// Throws ConfigError for settings that contradict each other or are missing; touches no file and allocates nothing.
+  /// Ranges of single fields were checked when they were read.
+  void validate() const;
+  /// One sentence for each setting that has no effect beside the others, for a warning.
+  std::vector<std::string> ignored_settings() const;
+};
+
+/// The model that init = "scratch" describes, checked. Throws ConfigError naming the key that is missing or wrong.
+ModelConfig scratch_model_config(const RunConfig& config);
+
+}  // namespace litespark

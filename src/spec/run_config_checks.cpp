@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run file cannot say in one key: contradictions, derived values, and the model that the shape keys describe.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "spec/run_config.h"
+
+namespace litespark {
+namespace {
+
+int64_t required(const std::optional<int64_t>& value, const char* key) {
+  if (value) return *value;
+  throw ConfigError(std::string("model.") + key, "is needed with model.init = \"scratch\"", "nothing", "a number",
+                    "or set model.init = \"folder\" and model.path");
+}
+
+void validate_model(const RunConfig& config) {
+  const ModelSection& model = config.model;
+  if (model.init == ModelInit::kScratch) {
+    const ModelConfig shape = scratch_model_config(config);
+    if (config.data.seq_len > shape.max_position_embeddings) {
+      throw ConfigError("data.seq_len", "is longer than the model's context", config.data.seq_len,
+                        "at most model.max_position_embeddings = " + std::to_string(shape.max_position_embeddings));
+    }
+    return;
+  }
+  if (model.path.empty()) {
+    throw ConfigError("model.path", "is needed with model.init = \"folder\"", "nothing", "a Hugging Face folder");
+  }
+}
+
+void validate_data(const RunConfig& config) {
+  const DataSection& data = config.data;
+  if (data.source != DataSource::kSynthetic && data.path.empty()) {
+    throw ConfigError("data.path", "is needed", "nothing",
+                      data.source == DataSource::kText ? "a text file" : "a folder of shards",
+                      "or set data.source = \"synthetic\"");
+  }
+  if (config.train.eval_every > 0 && data.source != DataSource::kSynthetic && data.eval_path.empty()) {
+    throw ConfigError("data.eval_path", "is needed with train.eval_every", "nothing", "held-out data",
+                      "or set train.eval_every = 0");
+  }
+}
+
+void validate_training(const RunConfig& config) {
+  if (config.optim.betas.size() != 2) {
+    throw ConfigError("optim.betas", "needs two numbers", config.optim.betas.size(), 2, "for example [0.9, 0.95]");
+  }
+  if (config.schedule.warmup > config.train.steps) {
+    throw ConfigError("schedule.warmup", "is longer than the run", config.schedule.warmup,
+                      "at most train.steps = " + std::to_string(config.train.steps));
+  }
+  if (config.schedule.name == ScheduleKind::kWsd) {
+    const double decay_steps = config.schedule.decay_fraction * static_cast<double>(config.train.steps);
+    if (static_cast<double>(config.schedule.warmup) + decay_steps > static_cast<double>(config.train.steps)) {
+      throw ConfigError("schedule.decay_fraction", "overlaps the warm-up", config.schedule.decay_fraction,
+                        "warmup + decay_fraction x steps within train.steps");
+    }
+  }
+  if (config.train.spike_factor != 0.0 && config.train.spike_factor <= 1.0) {
+    throw ConfigError("train.spike_factor", "would skip ordinary steps", config.train.spike_factor,
+                      "0 (off) or more than 1");
+  }
+  if (config.precision.compute == DType::kF32 && config.precision.residual == ResidualPrecision::kBF16) {
+    throw ConfigError("precision.residual", "is coarser than precision.compute", "bf16", "fp32");
+  }
+  const int64_t keep_every = config.checkpoint.keep_every;
+  const int64_t every = config.checkpoint.every;
+  if (keep_every > 0 && (every == 0 || keep_every % every != 0)) {
+    throw ConfigError("checkpoint.keep_every", "keeps checkpoints that are never written", keep_every,
+                      "a multiple of checkpoint.every", "checkpoint.every is " + std::to_string(every));
+  }
+  config.memory.budget_bytes();
+}
+
+void validate_cluster(const ClusterSection& cluster) {
+  if (cluster.gpus % cluster.nodes != 0) {
+    throw ConfigError("cluster.nodes", "does not divide cluster.gpus", cluster.nodes,
+                      "a divisor of " + std::to_string(cluster.gpus));
+  }
+  const std::array<int64_t, 3> axes = {cluster.tp, cluster.pp, cluster.cp};
+  std::optional<int64_t> product = std::max<int64_t>(cluster.dp, 1);
+  for (const int64_t axis : axes) product = product ? checked_mul(*product, axis) : std::nullopt;
+  const bool fits = product && (cluster.dp == 0 ? cluster.gpus % *product == 0 : cluster.gpus == *product);
+  if (!fits) {
+    throw ConfigError("cluster", "dp x tp x pp x cp must make up cluster.gpus",
+                      product ? std::to_string(*product) : "more than 2^63", cluster.gpus);
+  }
+  if (cluster.data_parallel() % cluster.ep != 0) {
+    throw ConfigError("cluster.ep", "does not divide the data-parallel ranks", cluster.ep,
+                      "a divisor of " + std::to_string(cluster.data_parallel()));
+  }
+}
+
+/// Keys of [model] that describe a shape, by whether they were given.
+std::vector<std::string> given_shape_keys(ModelSection model) {
+  std::vector<std::string> given;
+  const ModelSection defaults;
+  ModelSection reference = defaults;
+  const Fields fields = Fields::of(model);
+  const Fields unset = Fields::of(reference);
+  for (size_t i = 0; i < fields.list().size(); ++i) {
+    const Field& field = fields.list()[i];
+    if (field.path == "init" || field.path == "path") continue;
+    if (value_text(field) != value_text(unset.list()[i])) given.push_back("model." + field.path);
+  }
+  return given;
+}
+
+RopeConfig rope_of(const ModelSection& model) {
+  const RopeScalingSection& scaling = model.rope_scaling;
+  RopeConfig rope{.theta = model.rope_theta.value_or(RopeConfig{}.theta), .scaling = scaling.rope_type};
+  if (scaling.rope_type == RopeScaling::kNone) return rope;
+  if (!scaling.factor) {
+    throw ConfigError("model.rope_scaling.factor", "is needed with this rope_type", "nothing", "for example 8");
+  }
+  rope.factor = *scaling.factor;
+  if (scaling.rope_type != RopeScaling::kLlama3) return rope;
+  if (!scaling.original_max_position_embeddings) {
+    throw ConfigError("model.rope_scaling.original_max_position_embeddings", "is needed with rope_type = \"llama3\"",
+                      "nothing", "for example 8192");
+  }
+  rope.low_freq_factor = scaling.low_freq_factor.value_or(rope.low_freq_factor);
+  rope.high_freq_factor = scaling.high_freq_factor.value_or(rope.high_freq_factor);
+  rope.original_max_position_embeddings = *scaling.original_max_position_embeddings;
+  return rope;
+}
+
+void refuse_foreign_keys(const ModelSection& model) {
+  const ModelFamily family = model.model_type;
+  const std::string name = family_name(family);
+  const auto refuse = [&](const char* key, const char* families) {
+    throw ConfigError(std::string("model.") + key, "is not a setting of this model_type", name, families);
+  };
+  if (model.attention_bias && family != ModelFamily::kLlama && family != ModelFamily::kQwen3) {
+    refuse("attention_bias", "llama or qwen3");
+  }
+  if (model.mlp_bias && family != ModelFamily::kLlama) refuse("mlp_bias", "llama");
+  if (model.sliding_window && family != ModelFamily::kMistral) refuse("sliding_window", "mistral");
+}
+
+}  // namespace
+
+DType PrecisionSection::residual_dtype() const {
+  switch (residual) {
+    case ResidualPrecision::kCompute: return compute;
+    case ResidualPrecision::kF32: return DType::kF32;
+    case ResidualPrecision::kBF16: return DType::kBF16;
+  }
+  throw InternalError("precision.residual", "unknown value", static_cast<int>(residual), "a ResidualPrecision");
+}
+
+std::optional<int64_t> MemorySection::budget_bytes() const {
+  if (budget == "auto") return std::nullopt;
+  static constexpr std::array<std::pair<std::string_view, double>, 7> kUnits = {{{"", 1.0},
+                                                                                 {"MiB", 0x1p20},
+                                                                                 {"GiB", 0x1p30},
+                                                                                 {"TiB", 0x1p40},
+                                                                                 {"MB", 1e6},
+                                                                                 {"GB", 1e9},
+                                                                                 {"TB", 1e12}}};
+  double number = 0.0;
+  const char* last = budget.data() + budget.size();
+  const auto [end, status] = std::from_chars(budget.data(), last, number);
+  std::string_view unit(end, static_cast<size_t>(last - end));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  const auto known = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& entry) { return entry.first == unit; });
+  if (status == std::errc() && known != kUnits.end() && number > 0.0) {
+    const double bytes = number * known->second;
+    if (bytes >= 1.0 && bytes < 0x1p62) return static_cast<int64_t>(bytes);
+  }
+  throw ConfigError("memory.budget", "is not a size", "\"" + budget + "\"", "\"auto\" or a size such as \"24GiB\"");
+}
+
+int64_t ClusterSection::data_parallel() const {
+  return dp > 0 ? dp : std::max<int64_t>(1, gpus / std::max<int64_t>(1, tp * pp * cp));
+}
+
+ModelConfig scratch_model_config(const RunConfig& config) {
+  const ModelSection& model = config.model;
+  refuse_foreign_keys(model);
+  ModelConfig shape;
+  shape.family = model.model_type;
+  const bool is_byte_text = config.data.source == DataSource::kText && !model.vocab_size;
+  shape.vocab_size = is_byte_text ? 256 : required(model.vocab_size, "vocab_size");
+  shape.hidden_size = required(model.hidden_size, "hidden_size");
+  shape.intermediate_size = required(model.intermediate_size, "intermediate_size");
+  shape.num_hidden_layers = required(model.num_hidden_layers, "num_hidden_layers");
+  shape.num_attention_heads = required(model.num_attention_heads, "num_attention_heads");
+  shape.num_key_value_heads = model.num_key_value_heads.value_or(shape.num_attention_heads);
+  if (!model.head_dim && shape.hidden_size % shape.num_attention_heads != 0) {
+    throw ConfigError("model.num_attention_heads", "does not divide model.hidden_size", shape.num_attention_heads,
+                      "a divisor of " + std::to_string(shape.hidden_size), "or set model.head_dim");
+  }
+  shape.head_dim = model.head_dim.value_or(shape.hidden_size / shape.num_attention_heads);
+  shape.max_position_embeddings = model.max_position_embeddings.value_or(config.data.seq_len);
+  shape.rms_norm_eps = model.rms_norm_eps.value_or(shape.rms_norm_eps);
+  shape.initializer_range = model.initializer_range.value_or(shape.initializer_range);
+  shape.rope = rope_of(model);
+  shape.tie_word_embeddings = model.tie_word_embeddings.value_or(false);
+  shape.has_qkv_bias = model.model_type == ModelFamily::kQwen2 || model.attention_bias.value_or(false);
+  shape.has_output_bias = model.attention_bias.value_or(false);
+  shape.has_mlp_bias = model.mlp_bias.value_or(false);
+  shape.has_qk_norm = model.model_type == ModelFamily::kQwen3;
+  shape.sliding_window = model.sliding_window.value_or(0);
+  for (const auto& [id, list] : {std::pair{model.bos_token_id, &shape.bos_token_ids},
+                                 std::pair{model.eos_token_id, &shape.eos_token_ids}}) {
+    if (id) list->push_back(*id);
+  }
+  shape.pad_token_id = model.pad_token_id.value_or(-1);
+  for (const auto& [key, id] : {std::pair{"bos_token_id", model.bos_token_id}, {"eos_token_id", model.eos_token_id},
+                                {"pad_token_id", model.pad_token_id}}) {
+    if (id && *id >= shape.vocab_size) {
+      throw ConfigError(std::string("model.") + key, "is not in the vocabulary", *id,
+                        "less than model.vocab_size = " + std::to_string(shape.vocab_size));
+    }
+  }
+  shape.folder_dtype = config.precision.compute;
+  shape.validate();
+  return shape;
+}
+
+void RunConfig::validate() const {
+  validate_cluster(cluster);
+  validate_data(*this);
+  validate_training(*this);
+  validate_model(*this);
+}
+
+std::vector<std::string> RunConfig::ignored_settings() const {
+  std::vector<std::string> ignored;
+  if (model.init == ModelInit::kFolder) {
+    for (const std::string& key : given_shape_keys(model)) ignored.push_back(key + ": the folder's config.json decides");
+  } else if (!model.path.empty()) {
+    ignored.push_back("model.path: model.init is \"scratch\"");
+  }
+  if (data.source == DataSource::kSynthetic && !data.path.empty()) {
+    ignored.push_back("data.path: data.source is \"synthetic\"");
+  }
+  if (train.eval_every == 0 && !data.eval_path.empty()) ignored.push_back("data.eval_path: train.eval_every is 0");
+  if (train.sample_every == 0 && !train.sample_prompt.empty()) {
+    ignored.push_back("train.sample_prompt: train.sample_every is 0");
+  }
+  if (memory.recompute != Recompute::kEveryK && memory.recompute_every != MemorySection{}.recompute_every) {
+    ignored.push_back("memory.recompute_every: memory.recompute is not \"every-k\"");
+  }
+  if (schedule.name != ScheduleKind::kWsd && schedule.decay_fraction != ScheduleSection{}.decay_fraction) {
+    ignored.push_back("schedule.decay_fraction: schedule.name is not \"wsd\"");
+  }
+  return ignored;
+}
+
+}  // namespace litespark
