@@ -53,12 +53,12 @@ std::string found_text(const ConfigValue& value) {
     for (const auto& item : items) out += (out.size() > 1 ? ", " : "") + text_of(item);
     return out + "]";
   };
-  return std::visit(Overloaded{[](bool v) { return std::string(v ? "true" : "false"); },
-                               [](int64_t v) { return std::to_string(v); }, [](double v) { return plain_number(v); },
-                               [](const std::string& v) { return json_string(v); },
-                               [&](const std::vector<double>& v) { return list(v, plain_number); },
-                               [&](const std::vector<std::string>& v) { return list(v, json_string); }},
-                    value);
+  return std::visit(
+      Overloaded{[](bool v) { return std::string(v ? "true" : "false"); }, [](int64_t v) { return std::to_string(v); },
+                 [](double v) { return json_number(v); }, [](const std::string& v) { return json_string(v); },
+                 [&](const std::vector<double>& v) { return list(v, json_number); },
+                 [&](const std::vector<std::string>& v) { return list(v, json_string); }},
+      value);
 }
 
 /// Stores a checked value of the right type; every miss ends in the same error.
@@ -293,13 +293,15 @@ std::string expected_text(const Field& field) {
     for (const std::string_view choice : field.choices) out += (out.empty() ? "" : " | ") + std::string(choice);
     return (field.choices.size() > 1 ? "one of " : "") + out;
   }
-  const std::string kind = std::visit(
-      Overloaded{[](const bool*) { return "true or false"; }, [](const std::optional<bool>*) { return "true or false"; },
-                 [](const int64_t*) { return "integer"; }, [](const std::optional<int64_t>*) { return "integer"; },
-                 [](const double*) { return "number"; }, [](const std::optional<double>*) { return "number"; },
-                 [](const std::vector<double>*) { return "list of numbers"; },
-                 [](const std::vector<std::string>*) { return "list of texts"; }, [](const auto&) { return "text"; }},
-      field.value);
+  // No const here: an exact pointer type must win, so that a new type cannot pass as another.
+  const std::string kind =
+      std::visit(Overloaded{[](bool*) { return "true or false"; }, [](std::optional<bool>*) { return "true or false"; },
+                            [](int64_t*) { return "integer"; }, [](std::optional<int64_t>*) { return "integer"; },
+                            [](double*) { return "number"; }, [](std::optional<double>*) { return "number"; },
+                            [](std::vector<double>*) { return "list of numbers"; },
+                            [](std::vector<std::string>*) { return "list of texts"; },
+                            [](std::string*) { return "text"; }, [](Choice) { return "text"; }},
+                 field.value);
   const std::string range = range_text(field.range);
   return range.empty() ? kind : kind + ", " + range;
 }

@@ -24,9 +24,9 @@ struct Choice {
 };
 
 /// Where a field's value lives. Optionals are left out of files while they are unset.
-using FieldValue = std::variant<bool*, int64_t*, double*, std::string*, Choice, std::vector<double>*,
-                                std::vector<std::string>*, std::optional<bool>*, std::optional<int64_t>*,
-                                std::optional<double>*>;
+using FieldValue =
+    std::variant<bool*, int64_t*, double*, std::string*, Choice, std::vector<double>*, std::vector<std::string>*,
+                 std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*>;
 
 /// Bounds of a number, or of each number in a list.
 struct FieldRange {
@@ -55,7 +55,8 @@ struct Field {
   std::string_view help;
   std::string_view unit = {};
   FieldRange range = {};
-  std::vector<std::string_view> choices = {};  ///< of Choice (in enumerator order) and of strings that are not free text
+  std::vector<std::string_view> choices =
+      {};  ///< of Choice (in enumerator order) and of strings that are not free text
 
   std::string_view name() const;     ///< "steps"
   std::string_view section() const;  ///< "train"; "" at the top level

@@ -37,6 +37,9 @@ std::string json_number(double value) {
   const auto [end, status] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   std::string text(buffer.data(), end);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  // "3e-04" is how C writes it; people write "3e-4".
+  const size_t sign = text.find('e') + 1;
+  if (sign > 0 && text[sign + 1] == '0') text.erase(sign + 1, 1);
   return text;
 }
 

@@ -12,6 +12,7 @@
 #include "core/memory_plan.h"
 #include "spec/model_config.h"
 #include "spec/param_table.h"
+#include "spec/recompute.h"
 #include "spec/tape.h"
 
 namespace litespark {
@@ -23,8 +24,6 @@ struct BatchShape {
   int64_t max_length = 0;
   bool uniform = false;  ///< every document has max_length tokens and the batch is always full
 };
-
-enum class Recompute : uint8_t { kNone, kNormAct, kAttention, kBlock, kEveryK };
 
 struct AdamWOptions {
   double beta1 = 0.9;

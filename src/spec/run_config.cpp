@@ -76,10 +76,11 @@ void ModelSection::visit(Fields& fields) {
               .value = &rms_norm_eps,
               .help = "Added under the root of RMSNorm. Unset: 1e-5.",
               .range = {.min = 0, .max = 1, .excludes_min = true}});
-  fields.add({.path = "initializer_range",
-              .value = &initializer_range,
-              .help = "Standard deviation of fresh weights; o_proj and down_proj are divided by sqrt(2 L). Unset: 0.02.",
-              .range = between(0, 10)});
+  fields.add(
+      {.path = "initializer_range",
+       .value = &initializer_range,
+       .help = "Standard deviation of fresh weights; o_proj and down_proj are divided by sqrt(2 L). Unset: 0.02.",
+       .range = between(0, 10)});
   fields.add({.path = "rope_theta",
               .value = &rope_theta,
               .help = "Base of the rotary frequencies. Unset: 10000.",
@@ -90,9 +91,7 @@ void ModelSection::visit(Fields& fields) {
   fields.add({.path = "attention_bias",
               .value = &attention_bias,
               .help = "Biases on q, k, v and o (llama, qwen3). Unset: false."});
-  fields.add({.path = "mlp_bias",
-              .value = &mlp_bias,
-              .help = "Biases on gate, up and down (llama). Unset: false."});
+  fields.add({.path = "mlp_bias", .value = &mlp_bias, .help = "Biases on gate, up and down (llama). Unset: false."});
   fields.add({.path = "sliding_window",
               .value = &sliding_window,
               .help = "A token sees this many tokens, itself included (mistral). Unset: all before it.",
@@ -106,24 +105,24 @@ void ModelSection::visit(Fields& fields) {
               .value = &eos_token_id,
               .help = "Id that ends a document. Unset: none.",
               .range = at_least(0)});
-  fields.add({.path = "pad_token_id",
-              .value = &pad_token_id,
-              .help = "Id of padding. Unset: none.",
-              .range = at_least(0)});
+  fields.add(
+      {.path = "pad_token_id", .value = &pad_token_id, .help = "Id of padding. Unset: none.", .range = at_least(0)});
   fields.section("rope_scaling", "Stretched rotary frequencies, as in config.json.", rope_scaling);
 }
 
 void DataSection::visit(Fields& fields) {
   fields.add({.path = "source",
               .value = &source,
-              .help = "synthetic: fresh random tokens from the seed; text: bytes of a file, vocabulary 256; shards: what "
-                      "`litespark prepare` wrote.",
+              .help =
+                  "synthetic: fresh random tokens from the seed; text: bytes of a file, vocabulary 256; shards: what "
+                  "`litespark prepare` wrote.",
               .choices = {"synthetic", "text", "shards"}});
   fields.add({.path = "path", .value = &path, .help = "The text file or the folder of shards."});
   fields.add({.path = "eval_path", .value = &eval_path, .help = "Held-out data of the same kind, for evaluation."});
-  fields.add({.path = "tokenizer",
-              .value = &tokenizer,
-              .help = "Folder with tokenizer.json: copied into checkpoints, used for samples. Unset: the shards' own."});
+  fields.add(
+      {.path = "tokenizer",
+       .value = &tokenizer,
+       .help = "Folder with tokenizer.json: copied into checkpoints, used for samples. Unset: the shards' own."});
   fields.add({.path = "seq_len",
               .value = &seq_len,
               .help = "T, length of a training sequence.",
@@ -131,8 +130,9 @@ void DataSection::visit(Fields& fields) {
               .range = between(1, 1 << 24)});
   fields.add({.path = "packing",
               .value = &packing,
-              .help = "documents: sequences hold whole and cut documents, attention stays within one; stream: attention "
-                      "crosses from one document into the next.",
+              .help =
+                  "documents: sequences hold whole and cut documents, attention stays within one; stream: attention "
+                  "crosses from one document into the next.",
               .choices = {"documents", "stream"}});
   fields.add({.path = "workers",
               .value = &workers,
@@ -249,9 +249,10 @@ void PrecisionSection::visit(Fields& fields) {
 }
 
 void MemorySection::visit(Fields& fields) {
-  fields.add({.path = "budget",
-              .value = &budget,
-              .help = "Most memory the plan may use: \"auto\" (what the device has free) or a size such as \"24GiB\"."});
+  fields.add(
+      {.path = "budget",
+       .value = &budget,
+       .help = "Most memory the plan may use: \"auto\" (what the device has free) or a size such as \"24GiB\"."});
   fields.add({.path = "recompute",
               .value = &recompute,
               .help = "What backward computes again instead of keeping; results stay bit-equal.",
@@ -301,9 +302,10 @@ void CheckpointSection::visit(Fields& fields) {
               .value = &signal,
               .help = "A signal besides SIGTERM and SIGINT that saves and stops (exit 5).",
               .choices = {"none", "SIGUSR1", "SIGUSR2", "SIGHUP"}});
-  fields.add({.path = "resume",
-              .value = &resume,
-              .help = "auto: from the newest complete checkpoint of the run folder, if any; never; or a checkpoint's path."});
+  fields.add(
+      {.path = "resume",
+       .value = &resume,
+       .help = "auto: from the newest complete checkpoint of the run folder, if any; never; or a checkpoint's path."});
 }
 
 void MeterSection::visit(Fields& fields) {

@@ -11,6 +11,7 @@
 #include "core/dtype.h"
 #include "core/fields.h"
 #include "spec/model_config.h"
+#include "spec/recompute.h"
 
 namespace litespark {
 
@@ -22,7 +23,6 @@ enum class OptimKind : uint8_t { kAdamW };
 enum class ScheduleKind : uint8_t { kCosine, kLinear, kWsd, kConstant, kInverseSqrt };
 /// kCompute: whatever precision.compute says.
 enum class ResidualPrecision : uint8_t { kCompute, kF32, kBF16 };
-enum class Recompute : uint8_t { kNone, kNormAct, kAttention, kBlock, kEveryK };
 enum class Offload : uint8_t { kNone };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
 enum class SaveSignal : uint8_t { kNone, kUsr1, kUsr2, kHup };

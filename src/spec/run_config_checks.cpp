@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <utility>
 
 #include "core/checked.h"
@@ -157,13 +156,8 @@ DType PrecisionSection::residual_dtype() const {
 
 std::optional<int64_t> MemorySection::budget_bytes() const {
   if (budget == "auto") return std::nullopt;
-  static constexpr std::array<std::pair<std::string_view, double>, 7> kUnits = {{{"", 1.0},
-                                                                                 {"MiB", 0x1p20},
-                                                                                 {"GiB", 0x1p30},
-                                                                                 {"TiB", 0x1p40},
-                                                                                 {"MB", 1e6},
-                                                                                 {"GB", 1e9},
-                                                                                 {"TB", 1e12}}};
+  static constexpr std::array<std::pair<std::string_view, double>, 7> kUnits = {
+      {{"", 1.0}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}}};
   double number = 0.0;
   const char* last = budget.data() + budget.size();
   const auto [end, status] = std::from_chars(budget.data(), last, number);
@@ -208,12 +202,13 @@ ModelConfig scratch_model_config(const RunConfig& config) {
   shape.has_mlp_bias = model.mlp_bias.value_or(false);
   shape.has_qk_norm = model.model_type == ModelFamily::kQwen3;
   shape.sliding_window = model.sliding_window.value_or(0);
-  for (const auto& [id, list] : {std::pair{model.bos_token_id, &shape.bos_token_ids},
-                                 std::pair{model.eos_token_id, &shape.eos_token_ids}}) {
+  for (const auto& [id, list] :
+       {std::pair{model.bos_token_id, &shape.bos_token_ids}, std::pair{model.eos_token_id, &shape.eos_token_ids}}) {
     if (id) list->push_back(*id);
   }
   shape.pad_token_id = model.pad_token_id.value_or(-1);
-  for (const auto& [key, id] : {std::pair{"bos_token_id", model.bos_token_id}, {"eos_token_id", model.eos_token_id},
+  for (const auto& [key, id] : {std::pair{"bos_token_id", model.bos_token_id},
+                                {"eos_token_id", model.eos_token_id},
                                 {"pad_token_id", model.pad_token_id}}) {
     if (id && *id >= shape.vocab_size) {
       throw ConfigError(std::string("model.") + key, "is not in the vocabulary", *id,
@@ -235,7 +230,8 @@ void RunConfig::validate() const {
 std::vector<std::string> RunConfig::ignored_settings() const {
   std::vector<std::string> ignored;
   if (model.init == ModelInit::kFolder) {
-    for (const std::string& key : given_shape_keys(model)) ignored.push_back(key + ": the folder's config.json decides");
+    for (const std::string& key : given_shape_keys(model))
+      ignored.push_back(key + ": the folder's config.json decides");
   } else if (!model.path.empty()) {
     ignored.push_back("model.path: model.init is \"scratch\"");
   }

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contradictions are refused with the key's name, before anything is allocated; derived values are what HF would say.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "core/error.h"
+#include "spec/run_config.h"
+#include "support/error_text.h"
+
+namespace litespark {
+namespace {
+
+RunConfig small_run() {
+  RunConfig config;
+  config.data.source = DataSource::kSynthetic;
+  config.data.seq_len = 64;
+  config.model.vocab_size = 128;
+  config.model.hidden_size = 64;
+  config.model.intermediate_size = 172;
+  config.model.num_hidden_layers = 2;
+  config.model.num_attention_heads = 4;
+  return config;
+}
+
+std::string refusal(const std::function<void(RunConfig&)>& change) {
+  RunConfig config = small_run();
+  change(config);
+  return error_text<ConfigError>([&] { config.validate(); });
+}
+
+TEST(RunConfigChecks, ASmallRunIsAccepted) {
+  EXPECT_NO_THROW(small_run().validate());
+  EXPECT_TRUE(small_run().ignored_settings().empty());
+}
+
+TEST(RunConfigChecks, MissingShapeKeysAreNamed) {
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.hidden_size.reset(); }), "model.hidden_size"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.vocab_size.reset(); }), "model.vocab_size"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.num_hidden_layers.reset(); }), "num_hidden_layers"));
+}
+
+TEST(RunConfigChecks, MissingPathsAreNamed) {
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.init = ModelInit::kFolder; }), "model.path"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.data.source = DataSource::kShards; }), "data.path"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.data.source = DataSource::kText; }), "data.path"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.data.source = DataSource::kText;
+                         c.data.path = "a.txt";
+                         c.train.eval_every = 10;
+                       }),
+                       "data.eval_path"));
+}
+
+TEST(RunConfigChecks, ContradictionsAreNamed) {  // fault:F5
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.optim.betas = {0.9}; }), "optim.betas"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.schedule.warmup = 401; }), "schedule.warmup"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.schedule.name = ScheduleKind::kWsd;
+                         c.schedule.warmup = 200;
+                         c.schedule.decay_fraction = 0.6;
+                       }),
+                       "schedule.decay_fraction"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.train.spike_factor = 0.5; }), "train.spike_factor"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.precision.compute = DType::kF32;
+                         c.precision.residual = ResidualPrecision::kBF16;
+                       }),
+                       "precision.residual"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.checkpoint.every = 10;
+                         c.checkpoint.keep_every = 25;
+                       }),
+                       "checkpoint.keep_every"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.max_position_embeddings = 32; }), "data.seq_len"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.eos_token_id = 128; }), "model.eos_token_id"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.num_attention_heads = 3; }), "num_attention_heads"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.num_key_value_heads = 3; }), "num_key_value_heads"));
+}
+
+TEST(RunConfigChecks, KeysOfOtherFamiliesAreRefused) {
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.sliding_window = 16; }), "model.sliding_window"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.model.model_type = ModelFamily::kQwen2;
+                         c.model.attention_bias = true;
+                       }),
+                       "model.attention_bias"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.model.model_type = ModelFamily::kMistral;
+                         c.model.mlp_bias = true;
+                       }),
+                       "model.mlp_bias"));
+}
+
+TEST(RunConfigChecks, ClusterAxesMustMakeUpTheDevices) {
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.cluster.tp = 2; }), "cluster"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.cluster.gpus = 8;
+                         c.cluster.dp = 3;
+                       }),
+                       "cluster"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.cluster.gpus = 8;
+                         c.cluster.nodes = 3;
+                       }),
+                       "cluster.nodes"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.cluster.gpus = 8;
+                         c.cluster.ep = 3;
+                       }),
+                       "cluster.ep"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.cluster.tp = c.cluster.pp = c.cluster.cp = 1 << 20; }), "cluster"));
+  EXPECT_TRUE(contains(
+      refusal([](RunConfig& c) { c.cluster.dp = c.cluster.tp = c.cluster.pp = c.cluster.cp = 1 << 20; }), "cluster"));
+  RunConfig config = small_run();
+  config.cluster.gpus = 16;
+  config.cluster.tp = 2;
+  config.cluster.pp = 2;
+  config.validate();
+  EXPECT_EQ(config.cluster.data_parallel(), 4);
+  config.train.accumulation = 3;
+  EXPECT_EQ(config.sequences_per_step(), 16 * 3 * 4);
+  EXPECT_EQ(config.tokens_per_step(), 16 * 3 * 4 * 64);
+}
+
+TEST(RunConfigChecks, BudgetsAreAutoOrASize) {
+  MemorySection memory;
+  EXPECT_EQ(memory.budget_bytes(), std::nullopt);
+  const auto bytes = [&](const char* text) {
+    memory.budget = text;
+    return memory.budget_bytes();
+  };
+  EXPECT_EQ(bytes("24GiB"), int64_t{24} << 30);
+  EXPECT_EQ(bytes("1.5 GB"), 1500000000);
+  EXPECT_EQ(bytes("512MiB"), int64_t{512} << 20);
+  EXPECT_EQ(bytes("4096"), 4096);
+  for (const char* text : {"", "lots", "24gib", "-1GiB", "0", "1e300TiB", "nan", "24GiB!"}) {
+    memory.budget = text;
+    EXPECT_THROW(memory.budget_bytes(), ConfigError) << text;
+  }
+}
+
+TEST(RunConfigChecks, UnsetShapeKeysFollowHuggingFace) {
+  const ModelConfig shape = scratch_model_config(small_run());
+  EXPECT_EQ(shape.num_key_value_heads, 4);
+  EXPECT_EQ(shape.head_dim, 16);
+  EXPECT_EQ(shape.max_position_embeddings, 64);
+  EXPECT_FALSE(shape.tie_word_embeddings);
+  EXPECT_FALSE(shape.has_qkv_bias);
+  EXPECT_TRUE(shape.eos_token_ids.empty());
+  EXPECT_EQ(shape.pad_token_id, -1);
+}
+
+TEST(RunConfigChecks, FamiliesSetTheirFlags) {
+  RunConfig config = small_run();
+  config.model.model_type = ModelFamily::kQwen2;
+  EXPECT_TRUE(scratch_model_config(config).has_qkv_bias);
+  EXPECT_FALSE(scratch_model_config(config).has_output_bias);
+  config.model.model_type = ModelFamily::kQwen3;
+  EXPECT_TRUE(scratch_model_config(config).has_qk_norm);
+  config.model.model_type = ModelFamily::kLlama;
+  config.model.attention_bias = true;
+  EXPECT_TRUE(scratch_model_config(config).has_qkv_bias);
+  EXPECT_TRUE(scratch_model_config(config).has_output_bias);
+  config = small_run();
+  config.model.model_type = ModelFamily::kMistral;
+  config.model.sliding_window = 16;
+  EXPECT_EQ(scratch_model_config(config).sliding_window, 16);
+}
+
+TEST(RunConfigChecks, RopeScalingNeedsItsNumbers) {
+  RunConfig config = small_run();
+  config.model.rope_scaling.rope_type = RopeScaling::kLlama3;
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { config.validate(); }), "model.rope_scaling.factor"));
+  config.model.rope_scaling.factor = 32.0;
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { config.validate(); }), "original_max_position_embeddings"));
+  config.model.rope_scaling.original_max_position_embeddings = 8192;
+  const RopeConfig rope = scratch_model_config(config).rope;
+  EXPECT_EQ(rope.scaling, RopeScaling::kLlama3);
+  EXPECT_EQ(rope.factor, 32.0);
+  EXPECT_EQ(rope.high_freq_factor, 4.0);
+}
+
+TEST(RunConfigChecks, BytesOfATextFileNeedNoVocabulary) {
+  RunConfig config = small_run();
+  config.model.vocab_size.reset();
+  config.data.source = DataSource::kText;
+  EXPECT_EQ(scratch_model_config(config).vocab_size, 256);
+}
+
+TEST(RunConfigChecks, SettingsWithoutEffectAreNamed) {
+  RunConfig config = small_run();
+  config.model.path = "somewhere";
+  config.data.path = "x";
+  config.train.sample_prompt = "Once";
+  config.memory.recompute_every = 7;
+  config.schedule.decay_fraction = 0.5;
+  config.data.eval_path = "y";
+  EXPECT_EQ(config.ignored_settings().size(), 6u);
+  config.model.init = ModelInit::kFolder;
+  EXPECT_EQ(config.ignored_settings().front(), "model.vocab_size: the folder's config.json decides");
+}
+
+TEST(RunConfigChecks, TheResidualFollowsTheComputeType) {
+  PrecisionSection precision;
+  EXPECT_EQ(precision.residual_dtype(), DType::kBF16);
+  precision.compute = DType::kF32;
+  EXPECT_EQ(precision.residual_dtype(), DType::kF32);
+  precision.compute = DType::kBF16;
+  precision.residual = ResidualPrecision::kF32;
+  EXPECT_EQ(precision.residual_dtype(), DType::kF32);
+}
+
+}  // namespace
+}  // namespace litespark
