@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Escapes and numbers as RFC 8259 wants them.
 #include <gtest/gtest.h>
 
 #include <cmath>
