@@ -77,10 +77,10 @@ Tape make_optimizer_tape(Program& program) {
                                   .weight = part(program.flat.weight, "weight."),
                                   .gradient = part(program.flat.gradient, "gradient."),
                                   .state = program.state,
-                                  .beta1 = static_cast<float>(adamw.beta1),
-                                  .beta2 = static_cast<float>(adamw.beta2),
-                                  .eps = static_cast<float>(adamw.eps),
-                                  .weight_decay = run.is_decayed ? static_cast<float>(adamw.weight_decay) : 0.0f});
+                                  .beta1 = adamw.beta1,
+                                  .beta2 = adamw.beta2,
+                                  .eps = adamw.eps,
+                                  .weight_decay = run.is_decayed ? adamw.weight_decay : 0.0});
   }
   return tape;
 }

@@ -52,10 +52,11 @@ template <class T>
 struct AdamW {
   static constexpr std::string_view kName = "adamw";
   T master, first_moment, second_moment, weight, gradient, state;
-  float beta1 = 0.9f;
-  float beta2 = 0.999f;
-  float eps = 1e-8f;
-  float weight_decay = 0;
+  // Doubles: 1 - beta2 of a rounded beta2 would be off by 5e-5 against the bias correction.
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
 
   template <class F>
   auto map(F&& f) const {

@@ -63,13 +63,18 @@ void CpuBackend::run(const op::AdamW<Tensor>& op) {
   float* second = op.second_moment.as<float>();
   const float* gradient = op.gradient.as<float>();
   bf16* weight = op.weight.has_value() ? op.weight.as<bf16>() : nullptr;
-  const float decay = 1.0f - state.learning_rate * op.weight_decay;
+  const float decay = static_cast<float>(1.0 - static_cast<double>(state.learning_rate) * op.weight_decay);
+  const float beta1 = static_cast<float>(op.beta1);
+  const float beta2 = static_cast<float>(op.beta2);
+  const float new1 = static_cast<float>(1.0 - op.beta1);
+  const float new2 = static_cast<float>(1.0 - op.beta2);
+  const float eps = static_cast<float>(op.eps);
   parallel_ranges(threads_, op.master.num_elements(), kElementsPerBlock, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const float g = gradient[i] * state.gradient_scale;
-      first[i] = op.beta1 * first[i] + (1.0f - op.beta1) * g;
-      second[i] = op.beta2 * second[i] + (1.0f - op.beta2) * g * g;
-      const float denominator = std::sqrt(second[i] / state.bias_correction2) + op.eps;
+      first[i] = beta1 * first[i] + new1 * g;
+      second[i] = beta2 * second[i] + new2 * g * g;
+      const float denominator = std::sqrt(second[i] / state.bias_correction2) + eps;
       master[i] = master[i] * decay - state.learning_rate * (first[i] / state.bias_correction1) / denominator;
       if (weight != nullptr) weight[i] = to_bf16(master[i]);
     }
