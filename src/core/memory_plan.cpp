@@ -2,6 +2,8 @@
 #include "core/memory_plan.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "core/checked.h"
 #include "core/error.h"
@@ -29,6 +31,53 @@ int64_t first_fit(const std::vector<Placed>& placed, const Lifetime& lifetime, i
     offset = std::max(offset, other.end);
   }
   return offset;
+}
+
+struct Placement {
+  std::vector<int64_t> offsets;  ///< one a lifetime
+  int64_t extent = 0;
+};
+
+Placement place_in_order(const TensorTable& tensors, const std::vector<Lifetime>& lifetimes,
+                         const std::vector<size_t>& order) {
+  Placement placement{.offsets = std::vector<int64_t>(lifetimes.size(), 0), .extent = 0};
+  std::vector<Placed> placed;
+  for (const size_t index : order) {
+    const Lifetime& lifetime = lifetimes[index];
+    const int64_t bytes = round_up(tensors[lifetime.tensor].bytes(), kTensorAlignment);
+    const int64_t offset = first_fit(placed, lifetime, bytes);
+    const Placed entry{offset, offset + bytes, lifetime.first, lifetime.last};
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
+                                   [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
+                  entry);
+    placement.offsets[index] = offset;
+    placement.extent = std::max(placement.extent, entry.end);
+  }
+  return placement;
+}
+
+/// Largest first is nearly always best for training tapes; the others win on short forward tapes. Stops at the bound.
+Placement best_placement(const TensorTable& tensors, const std::vector<Lifetime>& lifetimes, int64_t lower_bound) {
+  const auto bytes = [&](size_t i) { return tensors[lifetimes[i].tensor].bytes(); };
+  const auto duration = [&](size_t i) { return int64_t{lifetimes[i].last} - lifetimes[i].first + 1; };
+  const auto key = [&](int rule, size_t i) -> std::pair<int64_t, int64_t> {
+    switch (rule) {
+      case 0: return {-bytes(i), -duration(i)};
+      case 1: return {-duration(i), -bytes(i)};
+      case 2: return {lifetimes[i].first, -bytes(i)};
+      default: return {-lifetimes[i].last, -bytes(i)};
+    }
+  };
+  Placement best;
+  for (int rule = 0; rule < 4; ++rule) {
+    std::vector<size_t> order(lifetimes.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(rule, a) < key(rule, b); });
+    Placement candidate = place_in_order(tensors, lifetimes, order);
+    if (rule == 0 || candidate.extent < best.extent) best = std::move(candidate);
+    if (best.extent == lower_bound) break;
+  }
+  return best;
 }
 
 PhasePeak measure_peak(const TensorTable& tensors, const PhaseLifetimes& phase) {
@@ -118,26 +167,16 @@ MemoryPlan::MemoryPlan(const TensorTable& tensors, std::span<const PhaseLifetime
 }
 
 void MemoryPlan::place_phase(const TensorTable& tensors, const PhaseLifetimes& phase) {
-  std::vector<Lifetime> order = phase.lifetimes;
-  std::stable_sort(order.begin(), order.end(), [&](const Lifetime& a, const Lifetime& b) {
-    return tensors[a.tensor].bytes() > tensors[b.tensor].bytes();
-  });
-  std::vector<Placed> placed;
   PhasePeak peak = measure_peak(tensors, phase);
-  for (const Lifetime& lifetime : order) {
-    const int64_t bytes = round_up(tensors[lifetime.tensor].bytes(), kTensorAlignment);
-    const int64_t offset = first_fit(placed, lifetime, bytes);
-    int64_t& slot = offsets_[static_cast<size_t>(lifetime.tensor.index)];
+  const Placement placement = best_placement(tensors, phase.lifetimes, peak.live_bytes);
+  peak.arena_bytes = placement.extent;
+  for (size_t i = 0; i < phase.lifetimes.size(); ++i) {
+    const TensorId tensor = phase.lifetimes[i].tensor;
+    int64_t& slot = offsets_[static_cast<size_t>(tensor.index)];
     if (slot >= 0) {
-      throw InternalError(tensors[lifetime.tensor].name, "arena tensor is used by two phases", phase.phase,
-                          "one phase");
+      throw InternalError(tensors[tensor].name, "arena tensor is used by two phases", phase.phase, "one phase");
     }
-    slot = offset;
-    const Placed entry{offset, offset + bytes, lifetime.first, lifetime.last};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
-                                   [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
-                  entry);
-    peak.arena_bytes = std::max(peak.arena_bytes, entry.end);
+    slot = placement.offsets[i];
   }
   arena_bytes_ = std::max(arena_bytes_, peak.arena_bytes);
   phases_.push_back(std::move(peak));

@@ -94,7 +94,8 @@ struct PhasePeak {
 
 class MemoryPlan {
  public:
-  /// Places persistent tensors one after another and arena tensors first-fit by decreasing size; deterministic.
+  /// Places persistent tensors one after another and arena tensors first-fit, in the best of a few fixed orders;
+  /// deterministic.
   MemoryPlan(const TensorTable& tensors, std::span<const PhaseLifetimes> phases);
 
   int64_t persistent_bytes() const { return persistent_bytes_; }

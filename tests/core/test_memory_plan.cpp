@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/memory_plan.h"
+#include "core/rng.h"
+
+namespace litespark {
+namespace {
+
+TensorId arena_tensor(TensorTable& table, int64_t bytes) {
+  return table.add({.name = "t" + std::to_string(table.size()), .dtype = DType::kU8, .shape = {bytes}});
+}
+
+TEST(MemoryPlan, ReusesTheBytesOfTensorsThatDoNotLiveTogether) {
+  TensorTable table;
+  const TensorId a = arena_tensor(table, 1000);
+  const TensorId b = arena_tensor(table, 1000);
+  const TensorId c = arena_tensor(table, 1000);
+  const PhaseLifetimes phase{.phase = "p", .num_ops = 6, .lifetimes = {{a, 0, 1}, {b, 1, 3}, {c, 2, 5}}};
+  const MemoryPlan plan(table, {&phase, 1});
+  EXPECT_EQ(plan.arena_bytes(), 2048);
+  EXPECT_EQ(plan.offset(a), plan.offset(c));
+  EXPECT_NE(plan.offset(a), plan.offset(b));
+}
+
+TEST(MemoryPlan, NeverLetsLivingTensorsOverlapOnRandomTapes) {
+  const RandomStream random(5, 1);
+  uint64_t draw = 0;
+  for (int round = 0; round < 50; ++round) {
+    TensorTable table;
+    PhaseLifetimes phase{.phase = "random", .num_ops = 40, .lifetimes = {}};
+    for (int i = 0; i < 60; ++i) {
+      const auto first = static_cast<int32_t>(random.below(draw++, 40));
+      const auto last = std::min<int32_t>(39, first + static_cast<int32_t>(random.below(draw++, 10)));
+      phase.lifetimes.push_back(
+          {arena_tensor(table, 1 + static_cast<int64_t>(random.below(draw++, 5000))), first, last});
+    }
+    const MemoryPlan plan(table, {&phase, 1});
+    for (const Lifetime& x : phase.lifetimes) {
+      const int64_t x_begin = plan.offset(x.tensor);
+      EXPECT_EQ(x_begin % kTensorAlignment, 0);
+      EXPECT_LE(x_begin + table[x.tensor].bytes(), plan.arena_bytes());
+      for (const Lifetime& y : phase.lifetimes) {
+        if (x.tensor == y.tensor || x.last < y.first || y.last < x.first) continue;
+        const int64_t y_begin = plan.offset(y.tensor);
+        EXPECT_TRUE(x_begin + table[x.tensor].bytes() <= y_begin || y_begin + table[y.tensor].bytes() <= x_begin);
+      }
+    }
+    EXPECT_GE(plan.arena_bytes(), plan.phases()[0].live_bytes);
+  }
+}
+
+TEST(MemoryPlan, SizesTheArenaByTheLargestPhase) {
+  TensorTable table;
+  const TensorId small = arena_tensor(table, 256);
+  const TensorId large = arena_tensor(table, 2560);
+  const std::vector<PhaseLifetimes> phases = {{"small", 1, {{small, 0, 0}}}, {"large", 1, {{large, 0, 0}}}};
+  const MemoryPlan plan(table, phases);
+  EXPECT_EQ(plan.arena_bytes(), 2560);
+  EXPECT_EQ(plan.phases()[0].arena_bytes, 256);
+  EXPECT_EQ(plan.offset(small), 0);
+  EXPECT_EQ(plan.offset(large), 0);
+}
+
+TEST(MemoryPlan, BooksPersistentBytesAndThePeakOnTheirOwners) {
+  TensorTable table;
+  table.add(
+      {.name = "w", .dtype = DType::kF32, .shape = {100}, .owner = Owner::kWeights, .storage = Storage::kPersistent});
+  table.add(
+      {.name = "m", .dtype = DType::kF32, .shape = {64}, .owner = Owner::kOptimizer, .storage = Storage::kPersistent});
+  const TensorId scratch = table.add({.name = "s", .dtype = DType::kU8, .shape = {512}, .owner = Owner::kScratch});
+  const PhaseLifetimes phase{.phase = "p", .num_ops = 3, .lifetimes = {{scratch, 2, 2}}};
+  const MemoryPlan plan(table, {&phase, 1});
+  EXPECT_EQ(plan.persistent_by_owner()[static_cast<size_t>(Owner::kWeights)], 512);
+  EXPECT_EQ(plan.persistent_by_owner()[static_cast<size_t>(Owner::kOptimizer)], 256);
+  EXPECT_EQ(plan.persistent_bytes(), 768);
+  EXPECT_EQ(plan.phases()[0].peak_op, 2);
+  EXPECT_EQ(plan.phases()[0].live_by_owner[static_cast<size_t>(Owner::kScratch)], 512);
+}
+
+TEST(TensorTable, FollowsViewsOfViewsToTheirRoot) {
+  TensorTable table;
+  const TensorId root = table.add({.name = "root", .dtype = DType::kF32, .shape = {10, 4}});
+  const TensorId rows = table.rows(root, 2, 5);
+  const TensorId cell = table.view(rows, "cell", {1}, 6);
+  EXPECT_EQ(table[rows].shape, (Shape{5, 4}));
+  EXPECT_EQ(table.root(cell).first, root);
+  EXPECT_EQ(table.root(cell).second, (2 * 4 + 6) * 4);
+}
+
+TEST(TensorTable, RefusesViewsThatLeaveTheirParent) {
+  TensorTable table;
+  const TensorId root = table.add({.name = "root", .dtype = DType::kF32, .shape = {10, 4}});
+  EXPECT_THROW(table.rows(root, 8, 3), InternalError);
+  EXPECT_THROW(table.view(root, "v", {1}, -1), InternalError);
+}
+
+TEST(MemoryPlan, RefusesAnArenaTensorThatTwoPhasesUse) {
+  TensorTable table;
+  const TensorId shared = arena_tensor(table, 16);
+  const std::vector<PhaseLifetimes> phases = {{"a", 1, {{shared, 0, 0}}}, {"b", 1, {{shared, 0, 0}}}};
+  EXPECT_THROW(MemoryPlan(table, phases), InternalError);
+}
+
+}  // namespace
+}  // namespace litespark
