@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training invariants, each named by what it promises.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "data/synthetic_source.h"
+#include "train/tiny_run.h"
+#include "train/trainer.h"
+
+namespace litespark {
+namespace {
+
+std::vector<Batch> some_batches() {
+  const BatchShape shape = tiny_program_options().batch;
+  return {random_batch(shape, {20, 7, 32}, 96, 1), random_batch(shape, {1, 5, 30, 11}, 96, 2)};
+}
+
+std::vector<StepRecord> run_steps(TinyRun& run, int steps) {
+  std::vector<StepRecord> records;
+  for (int i = 0; i < steps; ++i) records.push_back(run.trainer.step());
+  return records;
+}
+
+double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (double{a[i]} - double{b[i]}) * (double{a[i]} - double{b[i]});
+    norm += double{b[i]} * double{b[i]};
+  }
+  return std::sqrt(difference / norm);
+}
+
+TEST(Trainer, LearnsToRepeatWhatItSees) {
+  TinyRun run(tiny_model(), tiny_program_options(), {some_batches()[0]}, tiny_trainer_options(60));
+  const auto records = run_steps(run, 60);
+  EXPECT_NEAR(records.front().loss, std::log(96.0), 0.3);
+  EXPECT_LT(records.back().loss, 1.0);
+  EXPECT_EQ(records.back().step, 60);
+  EXPECT_EQ(records.back().tokens, 60 * 59);
+}
+
+TEST(Trainer, SameSeedGivesTheSameRunBitForBit) {
+  TinyRun a(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
+  TinyRun b(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(a.trainer.step().loss, b.trainer.step().loss);
+  EXPECT_EQ(a.weights(), b.weights());
+}
+
+TEST(Trainer, RecomputeChangesNeitherLossNorWeights) {
+  for (const DType compute : {DType::kF32, DType::kBF16}) {
+    ProgramOptions options = tiny_program_options();
+    options.compute = compute;
+    TinyRun reference(tiny_model(), options, some_batches(), tiny_trainer_options());
+    const auto expected = run_steps(reference, 3);
+    for (const Recompute recompute :
+         {Recompute::kNormAct, Recompute::kAttention, Recompute::kBlock, Recompute::kEveryK}) {
+      options.recompute = recompute;
+      options.recompute_every = 2;
+      TinyRun run(tiny_model(), options, some_batches(), tiny_trainer_options());
+      const auto records = run_steps(run, 3);
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(records[i].loss, expected[i].loss);
+        EXPECT_EQ(records[i].grad_norm, expected[i].grad_norm);
+      }
+      EXPECT_EQ(run.weights(), reference.weights());
+    }
+  }
+}
+
+TEST(Trainer, AccumulationEqualsTheLargeBatch) {  // report:B10, uneven lengths
+  ProgramOptions large = tiny_program_options();
+  large.batch = {.num_tokens = 128, .max_documents = 8, .max_length = 32};
+  Batch joined = random_batch(large.batch, {}, 96, 0);
+  joined.reset(large.batch);
+  for (const Batch& part : some_batches()) {
+    for (int32_t d = 0; d < part.num_documents; ++d) {
+      const auto begin = static_cast<size_t>(part.offsets[static_cast<size_t>(d)]);
+      const auto count = static_cast<size_t>(part.offsets[static_cast<size_t>(d) + 1]) - begin;
+      joined.append(std::span(part.ids).subspan(begin, count), std::span(part.labels).subspan(begin, count));
+    }
+  }
+  TinyRun whole(tiny_model(), large, {joined}, tiny_trainer_options());
+
+  ProgramOptions small = tiny_program_options();
+  small.accumulates = true;
+  TrainerOptions accumulate = tiny_trainer_options();
+  accumulate.accumulation = 2;
+  TinyRun parts(tiny_model(), small, some_batches(), accumulate);
+
+  const StepRecord a = whole.trainer.step(), b = parts.trainer.step();
+  EXPECT_EQ(a.supervised_tokens, b.supervised_tokens);
+  EXPECT_NEAR(a.loss, b.loss, 1e-6 * a.loss);
+  EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-6 * a.grad_norm);
+  for (size_t p = 0; p < whole.executor.program().params.params.size(); ++p) {
+    EXPECT_LT(relative_difference(get_gradient(parts.executor, static_cast<int64_t>(p)),
+                                  get_gradient(whole.executor, static_cast<int64_t>(p))),
+              1e-5)
+        << whole.executor.program().params.params[p].name;
+  }
+}
+
+TEST(Trainer, TheSizeOfALogitsChunkDoesNotChangeTheRun) {  // report:B27
+  std::vector<double> losses, norms;
+  for (const int64_t chunk : {1, 7, 24, 64}) {
+    ProgramOptions options = tiny_program_options();
+    options.head_chunk_rows = chunk;
+    TinyRun run(tiny_model(), options, some_batches(), tiny_trainer_options());
+    const StepRecord record = run.trainer.step();
+    losses.push_back(record.loss);
+    norms.push_back(record.grad_norm);
+  }
+  for (size_t i = 1; i < losses.size(); ++i) {
+    EXPECT_NEAR(losses[i], losses[0], 1e-6 * losses[0]);
+    EXPECT_NEAR(norms[i], norms[0], 1e-5 * norms[0]);
+  }
+}
+
+// Our own kernels give the same bits for any thread count (tests/ops); oneDNN's AVX2 matmuls split small shapes by the
+// number of threads, so the promise for a whole step is a limit.
+TEST(Trainer, ThreadCountsAgreeWithinRounding) {  // fault:C7
+  TinyRun one(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options(), {.threads = 1});
+  const auto expected = run_steps(one, 3);
+  for (const int threads : {2, 4}) {
+    TinyRun run(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options(), {.threads = threads});
+    const auto records = run_steps(run, 3);
+    for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(records[i].loss, expected[i].loss, 2e-6 * expected[i].loss) << threads;
+    EXPECT_LT(relative_difference(run.weights(), one.weights()), 1e-4) << threads;
+  }
+}
+
+TEST(Trainer, AMaskedMicroBatchAmongOthersContributesNothing) {  // report:B12, fault:C11
+  std::vector<Batch> batches = some_batches();
+  batches[1].labels.assign(batches[1].labels.size(), op::kIgnoredLabel);
+  ProgramOptions options = tiny_program_options();
+  options.accumulates = true;
+  TrainerOptions accumulate = tiny_trainer_options();
+  accumulate.accumulation = 2;
+  TinyRun both(tiny_model(), options, batches, accumulate);
+  TinyRun alone(tiny_model(), options, {batches[0]}, tiny_trainer_options());
+  const StepRecord a = both.trainer.step(), b = alone.trainer.step();
+  EXPECT_EQ(a.loss, b.loss);
+  EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-7 * b.grad_norm);
+}
+
+TEST(Trainer, AStepWithoutSupervisedTokensIsSkippedAndCountedUntilTheLimit) {  // report:B12
+  std::vector<Batch> batches = {some_batches()[0]};
+  batches[0].labels.assign(batches[0].labels.size(), op::kIgnoredLabel);
+  TrainerOptions options = tiny_trainer_options();
+  options.nan_limit = 3;
+  TinyRun run(tiny_model(), tiny_program_options(), batches, options);
+  const std::vector<float> before = run.weights();
+  const StepRecord record = run.trainer.step();
+  EXPECT_TRUE(record.skipped);
+  EXPECT_EQ(record.loss, 0.0);
+  EXPECT_EQ(record.skipped_total, 1);
+  EXPECT_EQ(run.weights(), before);
+  run.trainer.step();
+  EXPECT_THROW(run.trainer.step(), NumericError);
+}
+
+TEST(Trainer, ANanInAWeightSkipsTheStepAndLeavesEverythingElse) {  // fault:C1, one rank
+  TinyRun run(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
+  run.trainer.step();
+  std::vector<float> norm = get_parameter(run.executor, 1);
+  const float kept = norm[0];
+  norm[0] = std::numeric_limits<float>::quiet_NaN();
+  set_parameter(run.executor, 1, norm);
+  const std::vector<float> embedding = get_parameter(run.executor, 0);
+  EXPECT_TRUE(run.trainer.step().skipped);
+  EXPECT_EQ(get_parameter(run.executor, 0), embedding);
+  norm[0] = kept;
+  set_parameter(run.executor, 1, norm);
+  EXPECT_FALSE(run.trainer.step().skipped);
+  EXPECT_EQ(run.executor.read_state().optimizer_steps, 2);
+}
+
+TEST(Trainer, ASpikeBeyondTheRecentMedianIsSkipped) {  // fault:C2's detection
+  TrainerOptions options = tiny_trainer_options(100);
+  options.spike_factor = 3.0;
+  TinyRun run(tiny_model(), tiny_program_options(), some_batches(), options);
+  for (const StepRecord& record : run_steps(run, 33)) EXPECT_FALSE(record.skipped);
+  Trainer::Progress progress = run.trainer.progress();
+  for (double& norm : progress.recent_norms) norm *= 1e-3;
+  run.trainer.restore(progress);
+  EXPECT_TRUE(run.trainer.step().skipped);
+}
+
+TEST(Trainer, TokenIdsOutsideTheVocabularyStopTheRunBeforeAnyUpdate) {  // fault:D18
+  std::vector<Batch> batches = some_batches();
+  batches[0].ids[3] = 96;
+  TinyRun run(tiny_model(), tiny_program_options(), batches, tiny_trainer_options());
+  const std::vector<float> before = run.weights();
+  EXPECT_THROW(run.trainer.step(), DataError);
+  EXPECT_EQ(run.weights(), before);
+  batches = some_batches();
+  batches[0].ids[3] = -1;
+  TinyRun negative(tiny_model(), tiny_program_options(), batches, tiny_trainer_options());
+  EXPECT_THROW(negative.trainer.step(), DataError);
+}
+
+TEST(Trainer, ContinuingFromSavedStateGivesTheSameBitsAsNeverStopping) {  // fault:C5
+  TinyRun whole(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
+  const auto expected = run_steps(whole, 6);
+  for (int stop = 1; stop < 6; ++stop) {
+    TinyRun first(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
+    run_steps(first, stop);
+    TinyRun second(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
+    for (const TensorId id : {first.executor.program().flat.master, first.executor.program().flat.first_moment,
+                              first.executor.program().flat.second_moment}) {
+      std::vector<float> values(static_cast<size_t>(first.executor.program().params.flat_size));
+      const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
+      first.executor.read(id, values.data(), bytes);
+      second.executor.write(id, values.data(), bytes);
+    }
+    pack_weights(second.executor);
+    second.trainer.restore(first.trainer.progress());
+    for (int i = stop; i < 6; ++i) EXPECT_EQ(second.trainer.step().loss, expected[static_cast<size_t>(i)].loss);
+    EXPECT_EQ(second.weights(), whole.weights());
+  }
+}
+
+TEST(Trainer, EvaluationChangesNothing) {
+  const SyntheticSource source(3, 96, {.num_tokens = 64, .max_documents = 2, .max_length = 32, .uniform = true});
+  TinyRun with(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
+  TinyRun without(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
+  run_steps(with, 2);
+  run_steps(without, 2);
+  const EvalResult result = with.trainer.evaluate(source, 3);
+  EXPECT_EQ(result.supervised_tokens, 192);
+  EXPECT_NEAR(result.loss, std::log(96.0), 0.4);
+  EXPECT_EQ(with.trainer.step().loss, without.trainer.step().loss);
+  EXPECT_EQ(with.weights(), without.weights());
+}
+
+TEST(Trainer, AllocatesExactlyWhatThePlanSays) {
+  TinyRun run(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
+  EXPECT_EQ(run.executor.allocated_bytes(), run.executor.program().memory->total_bytes());
+}
+
+}  // namespace
+}  // namespace litespark
