@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/rng.h"
+#include "io/hf_folder.h"
 
 namespace litespark {
 namespace {
@@ -44,6 +45,18 @@ std::vector<float> get_gradient(const Executor& executor, int64_t param) {
 
 void pack_weights(Executor& executor) {
   executor.run(Phase::kPack);
+}
+
+void load_weights(Executor& executor, const std::filesystem::path& folder) {
+  const HfFolder weights = HfFolder::open(folder);
+  weights.check(executor.program().config, executor.program().params);
+  const std::vector<ParamSpec>& params = executor.program().params.params;
+  for (size_t index = 0; index < params.size(); ++index) {
+    std::vector<float> values(static_cast<size_t>(params[index].shape.num_elements()));
+    weights.read_parameter(params[index], values);
+    set_parameter(executor, static_cast<int64_t>(index), values);
+  }
+  pack_weights(executor);
 }
 
 void initialise_weights(Executor& executor, uint64_t seed) {

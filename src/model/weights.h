@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <vector>
 
 #include "model/executor.h"
@@ -19,6 +20,9 @@ void set_parameter(Executor& executor, int64_t param, const std::vector<float>& 
 std::vector<float> get_parameter(const Executor& executor, int64_t param);
 /// The unnormalised gradient that the last backward left.
 std::vector<float> get_gradient(const Executor& executor, int64_t param);
+
+/// Masters from a Hugging Face folder, checked against the table first. Runs Phase::kPack.
+void load_weights(Executor& executor, const std::filesystem::path& folder);
 
 /// Refreshes every compute copy from the masters.
 void pack_weights(Executor& executor);

@@ -49,6 +49,8 @@ class Trainer {
   /// for).
   Trainer(Executor& executor, TrainerOptions options, NextBatch next_batch);
 
+  /// Copies a micro-batch to the device.
+  void upload(const Batch& batch);
   /// Runs one step. Throws NumericError past nan_limit, DataError when a token id lies outside the vocabulary.
   StepRecord step();
   /// Mean loss over `batches` micro-batches of another source; changes no training state.
@@ -72,7 +74,6 @@ class Trainer {
 
  private:
   double run_micro_batches();
-  void upload(const Batch& batch);
   float spike_limit() const;
   void remember_norm(const StepRecord& record);
   void enforce_policy(const StepState& state, const StepRecord& record);
