@@ -80,30 +80,6 @@ Placement best_placement(const TensorTable& tensors, const std::vector<Lifetime>
   return best;
 }
 
-PhasePeak measure_peak(const TensorTable& tensors, const PhaseLifetimes& phase) {
-  std::vector<int64_t> delta(static_cast<size_t>(phase.num_ops) + 1, 0);
-  for (const Lifetime& lifetime : phase.lifetimes) {
-    const int64_t bytes = round_up(tensors[lifetime.tensor].bytes(), kTensorAlignment);
-    delta[static_cast<size_t>(lifetime.first)] += bytes;
-    delta[static_cast<size_t>(lifetime.last) + 1] -= bytes;
-  }
-  PhasePeak peak{.phase = phase.phase};
-  int64_t live = 0;
-  for (int32_t op = 0; op < phase.num_ops; ++op) {
-    live += delta[static_cast<size_t>(op)];
-    if (live > peak.live_bytes) {
-      peak.live_bytes = live;
-      peak.peak_op = op;
-    }
-  }
-  for (const Lifetime& lifetime : phase.lifetimes) {
-    if (lifetime.first > peak.peak_op || lifetime.last < peak.peak_op) continue;
-    const TensorInfo& info = tensors[lifetime.tensor];
-    peak.live_by_owner[static_cast<size_t>(info.owner)] += round_up(info.bytes(), kTensorAlignment);
-  }
-  return peak;
-}
-
 }  // namespace
 
 std::string_view owner_name(Owner owner) {
@@ -153,6 +129,30 @@ std::pair<TensorId, int64_t> TensorTable::root(TensorId id) const {
   return {id, offset};
 }
 
+PhasePeak measure_peak(const TensorTable& tensors, const PhaseLifetimes& phase, int32_t first_op, int32_t end_op) {
+  std::vector<int64_t> delta(static_cast<size_t>(phase.num_ops) + 1, 0);
+  for (const Lifetime& lifetime : phase.lifetimes) {
+    const int64_t bytes = round_up(tensors[lifetime.tensor].bytes(), kTensorAlignment);
+    delta[static_cast<size_t>(lifetime.first)] += bytes;
+    delta[static_cast<size_t>(lifetime.last) + 1] -= bytes;
+  }
+  PhasePeak peak{.phase = phase.phase, .peak_op = first_op};
+  int64_t live = 0;
+  for (int32_t op = 0; op < phase.num_ops; ++op) {
+    live += delta[static_cast<size_t>(op)];
+    if (op >= first_op && op < end_op && live > peak.live_bytes) {
+      peak.live_bytes = live;
+      peak.peak_op = op;
+    }
+  }
+  for (const Lifetime& lifetime : phase.lifetimes) {
+    if (lifetime.first > peak.peak_op || lifetime.last < peak.peak_op) continue;
+    const TensorInfo& info = tensors[lifetime.tensor];
+    peak.live_by_owner[static_cast<size_t>(info.owner)] += round_up(info.bytes(), kTensorAlignment);
+  }
+  return peak;
+}
+
 MemoryPlan::MemoryPlan(const TensorTable& tensors, std::span<const PhaseLifetimes> phases)
     : offsets_(static_cast<size_t>(tensors.size()), -1) {
   for (int32_t index = 0; index < tensors.size(); ++index) {
@@ -167,7 +167,7 @@ MemoryPlan::MemoryPlan(const TensorTable& tensors, std::span<const PhaseLifetime
 }
 
 void MemoryPlan::place_phase(const TensorTable& tensors, const PhaseLifetimes& phase) {
-  PhasePeak peak = measure_peak(tensors, phase);
+  PhasePeak peak = measure_peak(tensors, phase, 0, phase.num_ops);
   const Placement placement = best_placement(tensors, phase.lifetimes, peak.live_bytes);
   peak.arena_bytes = placement.extent;
   for (size_t i = 0; i < phase.lifetimes.size(); ++i) {

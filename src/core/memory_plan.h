@@ -92,6 +92,10 @@ struct PhasePeak {
   std::array<int64_t, kNumOwners> live_by_owner{};  ///< at peak_op
 };
 
+/// The largest sum of living tensors among ops [first_op, end_op) of a phase; arena_bytes stays 0, peak_op is counted
+/// from the phase's start.
+PhasePeak measure_peak(const TensorTable& tensors, const PhaseLifetimes& phase, int32_t first_op, int32_t end_op);
+
 class MemoryPlan {
  public:
   /// Places persistent tensors one after another and arena tensors first-fit, in the best of a few fixed orders;

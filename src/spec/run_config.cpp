@@ -177,7 +177,7 @@ void TrainSection::visit(Fields& fields) {
               .range = at_least(1)});
   fields.add({.path = "spike_factor",
               .value = &spike_factor,
-              .help = "Skips a step whose gradient norm passes this multiple of its recent mean; 0: never.",
+              .help = "Skips a step whose gradient norm passes this multiple of its recent median; 0: never.",
               .range = at_least(0)});
   fields.add({.path = "z_loss",
               .value = &z_loss,
@@ -217,7 +217,7 @@ void OptimSection::visit(Fields& fields) {
 void ScheduleSection::visit(Fields& fields) {
   fields.add({.path = "name",
               .value = &name,
-              .help = "Shape of the learning rate after warm-up; wsd holds, then decays linearly at the end.",
+              .help = "Shape of the learning rate after warm-up; wsd holds, then decays as 1 - sqrt at the end.",
               .choices = {"cosine", "linear", "wsd", "constant", "inverse_sqrt"}});
   fields.add({.path = "warmup",
               .value = &warmup,

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands.h"
+
+namespace litespark::cli {
+
+std::vector<std::unique_ptr<Command>> all_commands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_train_command());
+  commands.push_back(make_plan_command());
+  commands.push_back(make_verify_command());
+  return commands;
+}
+
+}  // namespace litespark::cli

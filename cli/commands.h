@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The makers of all commands; each stands in its own file.
+#pragma once
+
+#include <memory>
+
+#include "command.h"
+
+namespace litespark::cli {
+
+std::unique_ptr<Command> make_train_command();
+std::unique_ptr<Command> make_plan_command();
+std::unique_ptr<Command> make_verify_command();
+
+}  // namespace litespark::cli

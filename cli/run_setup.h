@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What several commands need before they start: the run file, the model's shape, the backend that the device section
+// asks for.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "command.h"
+#include "ops/backend.h"
+#include "spec/model_config.h"
+#include "spec/program.h"
+
+namespace litespark::cli {
+
+/// "cpu", "cuda", "cpu, cuda".
+std::string linked_backends();
+
+/// First positional and overrides; prints a warning for each setting without effect to standard error.
+RunConfig load_run(const CommandLine& line);
+
+/// Adds --gpus to the overrides; a different --cluster.gpus beside it is refused when they are applied.
+CommandLine with_gpus(CommandLine line, const std::optional<int64_t>& gpus);
+
+/// The folder's config.json or the shape keys.
+ModelConfig model_of(const RunConfig& config);
+
+/// One line that says what runs: family, size, batch, precision.
+std::string run_headline(const RunConfig& config, const Program& program);
+
+/// Throws ConfigError when the backend is not linked or its device is not there.
+std::unique_ptr<Backend> make_backend(const RunConfig& config);
+
+/// Library sizes for a plan: the linked backend's, else estimates. Keeps the backend alive.
+class PlannedSizes {
+ public:
+  explicit PlannedSizes(const RunConfig& config);
+  const BackendSizes& get() const { return backend_ ? backend_->sizes() : *estimate_; }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<BackendSizes> estimate_;
+};
+
+}  // namespace litespark::cli

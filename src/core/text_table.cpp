@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/text_table.h"
+
+#include <algorithm>
+#include <array>
+#include <iomanip>
+#include <sstream>
+#include <string_view>
+
+namespace litespark {
+namespace {
+
+/// Columns on a terminal: UTF-8 continuation bytes take none.
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string TextTable::to_string(const std::string& indent) const {
+  const size_t num_columns = rows_.front().size();
+  std::vector<size_t> widths(num_columns, 0);
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < std::min(num_columns, row.size()); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  }
+  size_t total = 2 * (num_columns - 1);
+  for (const size_t width : widths) total += width;
+  const std::string rule = indent + std::string(total, '-') + "\n";
+  std::string out;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    if (rows_[r].empty()) {
+      out += rule;
+      continue;
+    }
+    std::string line = indent;
+    for (size_t i = 0; i < num_columns; ++i) {
+      const std::string cell = i < rows_[r].size() ? rows_[r][i] : std::string();
+      const std::string padding(widths[i] - width_of(cell), ' ');
+      line += i == 0 ? cell + padding : "  " + padding + cell;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+    if (r == 0) out += rule;
+  }
+  return out;
+}
+
+std::string fixed_text(double value, int decimals) {
+  std::ostringstream stream;
+  stream << std::fixed << std::setprecision(decimals) << value;
+  return stream.str();
+}
+
+std::string bytes_text(int64_t bytes) {
+  static constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024.0 && unit + 1 < kUnits.size()) {
+    value /= 1024.0;
+    ++unit;
+  }
+  return fixed_text(value, unit == 0 ? 0 : unit < 3 ? 1 : 2) + " " + std::string(kUnits[unit]);
+}
+
+std::string count_text(int64_t count) {
+  const double value = static_cast<double>(count);
+  if (value >= 1e9) return fixed_text(value / 1e9, 2) + " B";
+  if (value >= 1e6) return fixed_text(value / 1e6, 2) + " M";
+  if (value >= 1e3) return fixed_text(value / 1e3, 1) + " k";
+  return std::to_string(count);
+}
+
+}  // namespace litespark

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Library sizes for a device whose backend is not linked: good enough to plan with, and marked as estimates wherever
+// they are shown.
+#pragma once
+
+#include "core/backend_sizes.h"
+
+namespace litespark {
+
+/// A GPU's libraries: no packed copies, a fixed matmul workspace, attention that keeps fp32 sums of the query gradient.
+class EstimatedGpuSizes final : public BackendSizes {
+ public:
+  bool exact() const override { return false; }
+  bool packs_weights(DType compute) const override;
+  int64_t packed_bytes(const LinearShape& shape, op::PackForm form) const override;
+  int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const override;
+  int64_t matmul_backward_input_scratch_bytes(const LinearShape& shape) const override;
+  int64_t matmul_backward_weight_scratch_bytes(const LinearShape& shape) const override;
+  int64_t attention_forward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
+                                          DType compute) const override;
+  int64_t attention_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
+                                           DType compute) const override;
+};
+
+}  // namespace litespark

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/memory_table.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/json_text.h"
+#include "core/text_table.h"
+
+namespace litespark {
+namespace {
+
+/// The op at which a training tape turns: everything from here on is booked as backward.
+int32_t first_backward_op(const Tape& tape) {
+  const auto& entries = tape.entries();
+  const auto turn = std::find_if(entries.begin(), entries.end(),
+                                 [](const TapeEntry& entry) { return entry.scope.starts_with("backward"); });
+  return static_cast<int32_t>(turn - entries.begin());
+}
+
+struct Stretch {
+  std::string name;
+  int32_t first_op = 0;
+  int32_t end_op = 0;
+};
+
+StretchPeak peak_of(const Program& program, const Tape& tape, const PhaseLifetimes& lifetimes, const Stretch& stretch) {
+  const PhasePeak peak = measure_peak(program.tensors, lifetimes, stretch.first_op, stretch.end_op);
+  const TapeEntry& entry = tape.entries().at(static_cast<size_t>(peak.peak_op));
+  return {.name = stretch.name,
+          .live_bytes = peak.live_bytes,
+          .live_by_owner = peak.live_by_owner,
+          .scope = std::string(entry.scope),
+          .layer = entry.layer};
+}
+
+std::string mebibytes(int64_t bytes) {
+  return bytes == 0 ? "-" : fixed_text(static_cast<double>(bytes) / 0x1p20);
+}
+
+std::string place_of(const StretchPeak& peak) {
+  if (peak.live_bytes == 0) return "-";
+  return peak.layer < 0 ? peak.scope : peak.scope + " of layer " + std::to_string(peak.layer);
+}
+
+/// Owners that have no byte anywhere are left out.
+std::string owner_table(const MemoryTable& table) {
+  std::vector<std::string> head = {"MiB by owner", "whole run"};
+  for (const StretchPeak& stretch : table.stretches) {
+    if (stretch.live_bytes > 0) head.push_back(stretch.name);
+  }
+  TextTable text(std::move(head));
+  for (size_t owner = 0; owner < kNumOwners; ++owner) {
+    std::vector<std::string> row = {std::string(owner_name(static_cast<Owner>(owner))),
+                                    mebibytes(table.persistent_by_owner[owner])};
+    int64_t largest = table.persistent_by_owner[owner];
+    for (const StretchPeak& stretch : table.stretches) {
+      if (stretch.live_bytes == 0) continue;
+      row.push_back(mebibytes(stretch.live_by_owner[owner]));
+      largest = std::max(largest, stretch.live_by_owner[owner]);
+    }
+    if (largest > 0) text.add(std::move(row));
+  }
+  text.add_rule();
+  std::vector<std::string> sums = {"sum", mebibytes(table.persistent_bytes)};
+  for (const StretchPeak& stretch : table.stretches) {
+    if (stretch.live_bytes > 0) sums.push_back(mebibytes(stretch.live_bytes));
+  }
+  text.add(std::move(sums));
+  return text.to_string("  ");
+}
+
+std::string stretch_table(const MemoryTable& table) {
+  TextTable text({"peak of", "MiB alive", "reached at"});
+  for (const StretchPeak& stretch : table.stretches) {
+    text.add({stretch.name, mebibytes(stretch.live_bytes), place_of(stretch)});
+  }
+  return text.to_string("  ");
+}
+
+std::string phase_table(const MemoryTable& table) {
+  TextTable text({"arena of", "MiB", "lost to gaps"});
+  for (const PhasePeak& phase : table.phases) {
+    text.add({phase.phase, mebibytes(phase.arena_bytes), mebibytes(phase.arena_bytes - phase.live_bytes)});
+  }
+  return text.to_string("  ");
+}
+
+std::string owners_json(const std::array<int64_t, kNumOwners>& bytes) {
+  std::string out;
+  for (size_t owner = 0; owner < kNumOwners; ++owner) {
+    out += (owner == 0 ? "" : ", ") + json_string(owner_name(static_cast<Owner>(owner))) + ": " +
+           std::to_string(bytes[owner]);
+  }
+  return "{" + out + "}";
+}
+
+}  // namespace
+
+MemoryTable make_memory_table(const Program& program) {
+  if (!program.memory) throw InternalError("memory_table", "the program has no plan");
+  MemoryTable table{.persistent_by_owner = program.memory->persistent_by_owner(),
+                    .phases = program.memory->phases(),
+                    .persistent_bytes = program.memory->persistent_bytes(),
+                    .arena_bytes = program.memory->arena_bytes(),
+                    .is_exact = program.sizes_are_exact};
+  for (const auto& [phase, tape] : program.tapes) {
+    const PhaseLifetimes lifetimes = tape_lifetimes(tape, program.tensors);
+    const auto num_ops = static_cast<int32_t>(tape.entries().size());
+    if (num_ops == 0) continue;
+    const int32_t turn = first_backward_op(tape);
+    if (turn == num_ops) {
+      table.stretches.push_back(peak_of(program, tape, lifetimes, {tape.phase(), 0, num_ops}));
+      continue;
+    }
+    for (const Stretch& stretch :
+         {Stretch{tape.phase() + " forward", 0, turn}, Stretch{tape.phase() + " backward", turn, num_ops}}) {
+      table.stretches.push_back(peak_of(program, tape, lifetimes, stretch));
+    }
+  }
+  return table;
+}
+
+std::string format_memory_table(const MemoryTable& table) {
+  return owner_table(table) + "\n" + stretch_table(table) + "\n" + phase_table(table) + "\n" + "  total " +
+         bytes_text(table.total_bytes()) + ": " + bytes_text(table.persistent_bytes) + " for the whole run + " +
+         bytes_text(table.arena_bytes) + " arena, the largest phase's; library sizes " +
+         (table.is_exact ? "exact" : "estimated") + "\n";
+}
+
+std::string memory_table_json(const MemoryTable& table) {
+  std::string peaks;
+  for (const StretchPeak& stretch : table.stretches) {
+    peaks += (peaks.empty() ? "\n    {" : ",\n    {") + std::string("\"name\": ") + json_string(stretch.name) +
+             ", \"live_bytes\": " + std::to_string(stretch.live_bytes) + ", \"scope\": " + json_string(stretch.scope) +
+             ", \"layer\": " + std::to_string(stretch.layer) + ", \"owners\": " + owners_json(stretch.live_by_owner) +
+             "}";
+  }
+  std::string phases;
+  for (const PhasePeak& phase : table.phases) {
+    phases += (phases.empty() ? "\n    {" : ",\n    {") + std::string("\"name\": ") + json_string(phase.phase) +
+              ", \"arena_bytes\": " + std::to_string(phase.arena_bytes) +
+              ", \"live_bytes\": " + std::to_string(phase.live_bytes) + "}";
+  }
+  return "{\n  \"persistent_bytes\": " + std::to_string(table.persistent_bytes) +
+         ",\n  \"arena_bytes\": " + std::to_string(table.arena_bytes) +
+         ",\n  \"total_bytes\": " + std::to_string(table.total_bytes()) +
+         ",\n  \"exact\": " + (table.is_exact ? "true" : "false") +
+         ",\n  \"owners\": " + owners_json(table.persistent_by_owner) + ",\n  \"peaks\": [" + peaks +
+         "\n  ],\n  \"phases\": [" + phases + "\n  ]\n}";
+}
+
+}  // namespace litespark

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables and numbers spelled out.
+#include <gtest/gtest.h>
+
+#include "core/text_table.h"
+
+namespace litespark {
+namespace {
+
+TEST(TextTable, AlignsTheFirstColumnLeftAndTheOthersRight) {
+  TextTable table({"owner", "MiB", "x"});
+  table.add({"weights", "1.0", "22"});
+  table.add_rule();
+  table.add({"gr\xc3\xbcn", "10.5"});
+  EXPECT_EQ(table.to_string("  "),
+            "  owner     MiB   x\n"
+            "  -----------------\n"
+            "  weights   1.0  22\n"
+            "  -----------------\n"
+            "  gr\xc3\xbcn     10.5\n");
+}
+
+TEST(TextTable, BytesTakeTheLargestFittingUnit) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(1023), "1023 B");
+  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(bytes_text(int64_t{5} << 20), "5.0 MiB");
+  EXPECT_EQ(bytes_text((int64_t{3} << 30) / 2), "1.50 GiB");
+  EXPECT_EQ(bytes_text(int64_t{1} << 52), "4096.00 TiB");
+}
+
+TEST(TextTable, CountsTakeLetters) {
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(1500), "1.5 k");
+  EXPECT_EQ(count_text(5820000), "5.82 M");
+  EXPECT_EQ(count_text(1240000000), "1.24 B");
+}
+
+}  // namespace
+}  // namespace litespark
