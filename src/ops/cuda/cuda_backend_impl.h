@@ -35,6 +35,8 @@ class Staging;
 struct StagingDeleter {
   void operator()(Staging* staging) const;
 };
+using StagingPtr = std::unique_ptr<Staging, StagingDeleter>;
+StagingPtr make_staging(const DeviceContext& context);
 
 class CudaBackend final : public Backend {
  public:
@@ -80,7 +82,7 @@ class CudaBackend final : public Backend {
 
  private:
   DeviceContext context_;
-  std::unique_ptr<Staging, StagingDeleter> staging_;
+  StagingPtr staging_;
   MatmulLibraryPtr matmul_;
   AttentionLibraryPtr attention_;
   std::unique_ptr<BackendSizes> sizes_;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cuda/cuda_backend.h"
+
+#include "core/error.h"
+#include "ops/cuda/check.h"
+#include "ops/cuda/cuda_backend_impl.h"
+
+namespace litespark {
+namespace cuda {
+namespace {
+
+class CudaMemory final : public DeviceMemory {
+ public:
+  CudaMemory(void* data, int64_t bytes) : data_(data), bytes_(bytes) {}
+  ~CudaMemory() override { cudaFree(data_); }
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
+  void* data() const override { return data_; }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  void* data_;
+  int64_t bytes_;
+};
+
+int attribute(cudaDeviceAttr which, int ordinal) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, ordinal), "cuda_backend");
+  return value;
+}
+
+DeviceContext make_context(const CudaOptions& options) {
+  const int count = cuda_device_count();
+  if (options.ordinal < 0 || options.ordinal >= count) {
+    throw ConfigError("cuda_backend", "no such CUDA device", options.ordinal,
+                      count == 0 ? "a machine with an NVIDIA driver" : "less than " + std::to_string(count),
+                      "set device.kind = \"cpu\" or choose another device");
+  }
+  check(cudaSetDevice(options.ordinal), "cuda_backend");
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, options.ordinal), "cuda_backend");
+  DeviceContext context{.ordinal = options.ordinal,
+                        .device_name = properties.name,
+                        .compute_capability = properties.major * 10 + properties.minor,
+                        .num_multiprocessors = properties.multiProcessorCount,
+                        .l2_bytes = properties.l2CacheSize,
+                        .shared_bytes_per_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, options.ordinal),
+                        .deterministic = options.deterministic};
+  check(cudaStreamCreateWithFlags(&context.stream, cudaStreamNonBlocking), "cuda_backend");
+  check(cudaStreamCreateWithFlags(&context.copy_stream, cudaStreamNonBlocking), "cuda_backend");
+  return context;
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(const CudaOptions& options)
+    : context_(make_context(options)),
+      staging_(make_staging(context_)),
+      matmul_(make_matmul_library(context_, options)),
+      attention_(make_attention_library(context_, options)),
+      sizes_(make_cuda_sizes(*matmul_, *attention_)) {}
+
+CudaBackend::~CudaBackend() {
+  cudaStreamSynchronize(context_.stream);
+  sizes_.reset();
+  attention_.reset();
+  matmul_.reset();
+  staging_.reset();
+  cudaStreamDestroy(context_.copy_stream);
+  cudaStreamDestroy(context_.stream);
+}
+
+std::string CudaBackend::name() const {
+  return "cuda (" + context_.device_name + ", sm_" + std::to_string(context_.compute_capability) + ", " +
+         std::to_string(context_.num_multiprocessors) + " multiprocessors)";
+}
+
+std::unique_ptr<DeviceMemory> CudaBackend::allocate(int64_t bytes) {
+  if (bytes < 0) throw InternalError("cuda_memory", "negative size", bytes, "0 or more bytes");
+  void* data = nullptr;
+  const cudaError_t status = cudaMalloc(&data, static_cast<size_t>(bytes > 0 ? bytes : 1));
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    check(cudaMemGetInfo(&free_bytes, &total_bytes), "cuda_memory");
+    throw ConfigError("cuda_memory", "the device has not enough free memory",
+                      std::to_string(free_bytes) + " bytes free", std::to_string(bytes) + " bytes",
+                      "lower train.micro_batch or raise memory.recompute");
+  }
+  check(status, "cuda_memory");
+  auto memory = std::make_unique<CudaMemory>(data, bytes);
+  check(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), context_.stream), "cuda_memory");
+  check(cudaStreamSynchronize(context_.stream), "cuda_memory");
+  return memory;
+}
+
+void CudaBackend::synchronize() {
+  check(cudaStreamSynchronize(context_.copy_stream), "synchronize");
+  check(cudaStreamSynchronize(context_.stream), "synchronize");
+  check(cudaGetLastError(), "synchronize");
+}
+
+}  // namespace cuda
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
+  return std::make_unique<cuda::CudaBackend>(options);
+}
+
+}  // namespace litespark

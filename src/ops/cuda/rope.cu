@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary positions on packed queries, keys and values, in place.
+#include "ops/cuda/check.h"
+#include "ops/cuda/cuda_backend_impl.h"
+#include "ops/cuda/device/reduce.cuh"
+#include "ops/cuda/device/vector.cuh"
+#include "ops/cuda/launch.h"
+
+namespace litespark::cuda {
+namespace {
+
+inline constexpr int kRopeWarps = 4;
+inline constexpr int kHeadBatch = 2;  // heads that a lane has under way at once
+
+template <class T>
+struct RopeArgs {
+  T* qkv;
+  const float* table;
+  const int32_t* positions;
+  int64_t tokens;
+  int rotated_heads;
+  int total_heads;
+  int head_dim;
+  float sign;  // -1 turns back
+};
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kRopeWarps* kWarpSize) rope_kernel(RopeArgs<T> args);
+
+}  // namespace
+
+void CudaBackend::run(const op::Rope<Tensor>& op) {
+  if (op.qkv.num_elements() == 0) return;
+  visit_float_dtype(op.kName, op.qkv.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const RopeArgs<T> args{.qkv = op.qkv.as<T>(),
+                           .table = op.table.as<float>(),
+                           .positions = op.positions.as<int32_t>(),
+                           .tokens = op.qkv.rows(),
+                           .rotated_heads = op.num_rotated_heads,
+                           .total_heads = op.num_heads_total,
+                           .head_dim = op.head_dim,
+                           .sign = op.inverse ? -1.0f : 1.0f};
+    const unsigned grid = grid_size(op.kName, ceil_div(args.tokens, kRopeWarps));
+    if (op.head_dim % (2 * kVectorWidth) == 0) {
+      rope_kernel<T, kVectorWidth><<<grid, kRopeWarps * kWarpSize, 0, context_.stream>>>(args);
+    } else {
+      rope_kernel<T, 1><<<grid, kRopeWarps * kWarpSize, 0, context_.stream>>>(args);
+    }
+  });
+  check_launch(op.kName);
+}
+
+namespace {
+
+// A warp a token. A lane owns kWidth pairs of a head's D/2 and turns them in every (32 / slots)-th head, so cosines and
+// sines are read once a token and stay in registers. Traffic: the rotated heads read and written, 4 bytes an element in
+// bf16; the table comes from L2 (4 D bytes a token).
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kRopeWarps* kWarpSize) rope_kernel(RopeArgs<T> args) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int64_t token = static_cast<int64_t>(blockIdx.x) * kRopeWarps + static_cast<int>(threadIdx.x) / kWarpSize;
+  if (token >= args.tokens) return;
+  const int half = args.head_dim / 2;
+  const int slots = half / kWidth;
+  T* row = args.qkv + token * args.total_heads * args.head_dim;
+  const float* angles = args.table + static_cast<int64_t>(args.positions[token]) * args.head_dim;
+  for (int first_slot = 0; first_slot < slots; first_slot += kWarpSize) {
+    const int span = min(slots - first_slot, kWarpSize);
+    const int heads_at_once = kWarpSize / span;
+    if (lane >= heads_at_once * span) continue;
+    const int pair = (first_slot + lane % span) * kWidth;
+    float cosine[kWidth];
+    float sine[kWidth];
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      cosine[i] = angles[pair + i];
+      sine[i] = angles[half + pair + i] * args.sign;
+    }
+    for (int first_head = lane / span; first_head < args.rotated_heads; first_head += kHeadBatch * heads_at_once) {
+      Pack<T, kWidth> low[kHeadBatch];
+      Pack<T, kWidth> high[kHeadBatch];
+#pragma unroll
+      for (int h = 0; h < kHeadBatch; ++h) {
+        const int head = first_head + h * heads_at_once;
+        if (head >= args.rotated_heads) break;
+        low[h] = load_pack<kWidth>(row + head * args.head_dim + pair);
+        high[h] = load_pack<kWidth>(row + head * args.head_dim + half + pair);
+      }
+#pragma unroll
+      for (int h = 0; h < kHeadBatch; ++h) {
+        const int head = first_head + h * heads_at_once;
+        if (head >= args.rotated_heads) break;
+        float turned_low[kWidth];
+        float turned_high[kWidth];
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) {
+          turned_low[i] = low[h][i] * cosine[i] - high[h][i] * sine[i];
+          turned_high[i] = high[h][i] * cosine[i] + low[h][i] * sine[i];
+        }
+        store_floats(row + head * args.head_dim + pair, turned_low);
+        store_floats(row + head * args.head_dim + half + pair, turned_high);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace litespark::cuda
