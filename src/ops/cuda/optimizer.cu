@@ -34,7 +34,7 @@ struct AdamWArgs {
   float one_minus_beta1;
   float one_minus_beta2;
   float eps;
-  float weight_decay;
+  double weight_decay;
 };
 
 __global__ void __launch_bounds__(kSquareThreads) square_sum_kernel(SquareSumArgs args);
@@ -74,7 +74,7 @@ void CudaBackend::run(const op::AdamW<Tensor>& op) {
                        .one_minus_beta1 = static_cast<float>(1 - op.beta1),
                        .one_minus_beta2 = static_cast<float>(1 - op.beta2),
                        .eps = static_cast<float>(op.eps),
-                       .weight_decay = static_cast<float>(op.weight_decay)};
+                       .weight_decay = op.weight_decay};
   if (args.size == 0) return;
   const int64_t blocks = ceil_div(args.size, kAdamThreads * kAdamWidth);
   adamw_kernel<<<grid_size(op.kName, blocks), kAdamThreads, 0, context_.stream>>>(args);
@@ -167,11 +167,12 @@ __device__ void adamw_element(const AdamWArgs& args, const AdamWScalars& scalars
 // and roots: the arithmetic hides under 30 bytes a parameter.
 __global__ void __launch_bounds__(kAdamThreads) adamw_kernel(AdamWArgs args) {
   if (args.state->skipped != 0) return;
-  const AdamWScalars scalars{.gradient_scale = args.state->gradient_scale,
-                             .learning_rate = args.state->learning_rate,
-                             .decay = 1.0f - args.state->learning_rate * args.weight_decay,
-                             .bias_correction1 = args.state->bias_correction1,
-                             .bias_correction2 = args.state->bias_correction2};
+  const AdamWScalars scalars{
+      .gradient_scale = args.state->gradient_scale,
+      .learning_rate = args.state->learning_rate,
+      .decay = static_cast<float>(1.0 - static_cast<double>(args.state->learning_rate) * args.weight_decay),
+      .bias_correction1 = args.state->bias_correction1,
+      .bias_correction2 = args.state->bias_correction2};
   const int64_t at = (static_cast<int64_t>(blockIdx.x) * kAdamThreads + threadIdx.x) * kAdamWidth;
   if (at + kAdamWidth <= args.size) {
     const float4 g = __ldcs(reinterpret_cast<const float4*>(args.gradient + at));
