@@ -83,6 +83,8 @@ void check_json_limits(std::string_view text, std::string_view where, const Json
   int64_t token_bytes = 0;
   bool is_escaped = false;
   for (const char c : text) {
+    // nlohmann's lexer takes NUL for the end of the text and would ignore what follows.
+    if (c == '\0') throw DataError(where, "is not valid JSON: it holds a NUL byte");
     if (token == Token::kString) {
       require(++token_bytes, limits.max_token_bytes, "holds a string that is too long");
       if (is_escaped) {
