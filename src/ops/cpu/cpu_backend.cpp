@@ -10,13 +10,11 @@
 #include "core/error.h"
 #include "ops/cpu/cpu_backend_impl.h"
 #include "ops/cpu/host_limits.h"
+#include "ops/cpu/matmul_library.h"
 #include "ops/cpu/parallel.h"
 
 namespace litespark {
 namespace cpu {
-
-/// Defined with the library (matmul_library.cpp).
-std::unique_ptr<MatmulLibrary, MatmulLibraryDeleter> make_matmul_library(int threads, CpuIsa isa);
 
 namespace {
 

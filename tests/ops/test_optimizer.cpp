@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The optimizer phase: norm, decision, AdamW, and that tiny steps survive bf16 weights.
+#include <cmath>
+
+#include "core/checked.h"
+#include "ops/cpu_conformance.h"
+#include "reference/optimizer.h"
+
+namespace litespark::test {
+namespace {
+
+OpCase<op::AdamW<Tensor>> adamw_case(int64_t size, bool has_weight) {
+  const Tensor flat = shape_only(DType::kF32, {size});
+  OpCase<op::AdamW<Tensor>> test{.name = std::to_string(size),
+                                 .op = {.master = flat,
+                                        .first_moment = flat,
+                                        .second_moment = flat,
+                                        .weight = has_weight ? shape_only(DType::kBF16, {size}) : Tensor{},
+                                        .gradient = flat,
+                                        .state = state_shape(),
+                                        .weight_decay = 0.1},
+                                 .inputs = {}};
+  fill_at_random(test, 18);
+  for (double& value : test.inputs.tensors["second_moment"]) value *= value;
+  for (double& value : test.inputs.tensors["second_moment"]) value = round_to(DType::kF32, value);
+  test.inputs.state = {
+      .learning_rate = 3e-3f, .gradient_scale = 0.125f, .bias_correction1 = 0.3f, .bias_correction2 = 0.02f};
+  return test;
+}
+
+StepState decide(StepState state) {
+  const OpCase<op::StepDecision<Tensor>> test{
+      .name = "decision", .op = {.state = state_shape()}, .inputs = {.tensors = {}, .state = state}};
+  return execute_on_cpu(test).outputs.state;
+}
+
+/// A step that goes through: 100 tokens, gradient norm 2.
+StepState good_state() {
+  return {.learning_rate = 1e-3f,
+          .clip_norm = 1,
+          .spike_limit = 10,
+          .loss_sum = 250,
+          .supervised_tokens = 100,
+          .gradient_square_sum = 200.0 * 200.0,
+          .optimizer_steps = 4,
+          .skipped_steps = 1};
+}
+
+TEST(Optimizer, AdamWKeepsTheErrorRule) {
+  for (const int64_t size : {1, 15, 16, 17, 1000, 50000}) {
+    for (const bool has_weight : {false, true}) {
+      const auto test = adamw_case(size, has_weight);
+      expect_kernel_rule(test.name, execute_on_cpu(test), reference::evaluate<double>(test.op, test.inputs),
+                         reference::evaluate<float>(test.op, test.inputs));
+    }
+  }
+}
+
+TEST(Optimizer, WeightIsTheRoundedMaster) {
+  const Execution execution = execute_on_cpu(adamw_case(333, true));
+  EXPECT_EQ(execution.bytes.at("weight"), encode(DType::kBF16, execution.outputs.at("master")));
+}
+
+TEST(Optimizer, SkippedStepChangesNothing) {
+  auto test = adamw_case(100, true);
+  test.inputs.state.skipped = 1;
+  const Execution execution = execute_on_cpu(test);
+  for (const char* name : {"master", "first_moment", "second_moment", "weight"}) {
+    EXPECT_EQ(execution.outputs.at(name), test.inputs.at(name)) << name;
+  }
+}
+
+// report:B26: 0 / (sqrt(0) + eps) is 0.
+TEST(Optimizer, ZeroGradientsAndMomentsGiveNoNan) {
+  auto test = adamw_case(40, false);
+  for (const char* name : {"first_moment", "second_moment", "gradient"}) test.inputs.tensors[name].assign(40, 0.0);
+  const Execution execution = execute_on_cpu(test);
+  const float decay = static_cast<float>(1.0 - static_cast<double>(test.inputs.state.learning_rate) * 0.1);
+  for (size_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(static_cast<float>(execution.outputs.at("master")[i]),
+              static_cast<float>(test.inputs.at("master")[i]) * decay);
+  }
+}
+
+TEST(Optimizer, FirstStepMovesByTheLearningRate) {
+  auto test = adamw_case(32, false);
+  test.op.weight_decay = 0;
+  for (const char* name : {"first_moment", "second_moment"}) test.inputs.tensors[name].assign(32, 0.0);
+  test.inputs.tensors["master"].assign(32, 0.0);
+  test.inputs.state.bias_correction1 = static_cast<float>(1 - 0.9);
+  test.inputs.state.bias_correction2 = static_cast<float>(1 - 0.999);
+  const Execution execution = execute_on_cpu(test);
+  for (size_t i = 0; i < 32; ++i) {
+    const double expected = test.inputs.at("gradient")[i] > 0 ? -3e-3 : 3e-3;
+    EXPECT_NEAR(execution.outputs.at("master")[i] / expected, 1.0, 1e-5);
+  }
+}
+
+// fault:C12: each step is a hundredth of what bf16 can show at 1.0; the fp32 master adds them up all the same.
+TEST(Optimizer, TinyStepsDriftThoughTheWeightIsBf16) {
+  constexpr int kSteps = 100000;
+  constexpr float kRate = 1e-6f;
+  for (const CpuIsa isa : usable_isas()) {
+    Backend& backend = cpu_backend(isa, 1);
+    auto test = adamw_case(17, true);
+    test.op.weight_decay = 0;
+    for (const char* name : {"master", "weight", "first_moment", "second_moment", "gradient"}) {
+      test.inputs.tensors[name].assign(17, 1.0);
+    }
+    test.inputs.state = {.learning_rate = kRate, .gradient_scale = 1, .bias_correction1 = 1, .bias_correction2 = 1};
+    CaseMemory memory(backend, test.inputs, test.aliases);
+    const op::AdamW<Tensor> bound = test.op.map(memory);
+    for (int step = 0; step < kSteps; ++step) backend.run(bound);
+    const Execution execution = memory.collect("drift");
+    for (size_t i = 0; i < 17; ++i) {
+      EXPECT_NEAR(execution.outputs.at("master")[i], 0.9, 0.01) << backend.name();
+      EXPECT_EQ(execution.outputs.at("weight")[i], round_to(DType::kBF16, execution.outputs.at("master")[i]));
+    }
+  }
+}
+
+TEST(Optimizer, SquareSumAddsBlocksInOrder) {
+  for (const int64_t size : {1, 16383, 16384, 16385, 100000}) {
+    OpCase<op::GradientSquareSum<Tensor>> test{
+        .name = std::to_string(size),
+        .op = {.state = state_shape(),
+               .gradient = shape_only(DType::kF32, {size}),
+               .partials = shape_only(DType::kF64, {ceil_div(size, op::kSquareSumBlock)})},
+        .inputs = {}};
+    fill_at_random(test, 19);
+    test.inputs.state.gradient_square_sum = 5;
+    const double expected = reference::evaluate<double>(test.op, test.inputs).state.gradient_square_sum;
+    EXPECT_NEAR(execute_on_cpu(test).outputs.state.gradient_square_sum / expected, 1.0, 1e-13);
+  }
+}
+
+TEST(Optimizer, DecisionScalesClipsAndCounts) {
+  const StepState state = decide(good_state());
+  const OpCase<op::StepDecision<Tensor>> test{
+      .name = "decision", .op = {.state = state_shape()}, .inputs = {.tensors = {}, .state = good_state()}};
+  const StepState expected = reference::evaluate<double>(test.op, test.inputs).state;
+  EXPECT_EQ(state.skipped, 0u);
+  EXPECT_FLOAT_EQ(state.gradient_norm, 2.0f);
+  EXPECT_FLOAT_EQ(state.gradient_scale, expected.gradient_scale);
+  EXPECT_NEAR(state.gradient_scale, 0.5 / 100, 1e-8);
+  EXPECT_EQ(state.optimizer_steps, 5);
+  EXPECT_FLOAT_EQ(state.bias_correction1, expected.bias_correction1);
+  EXPECT_FLOAT_EQ(state.bias_correction2, expected.bias_correction2);
+  StepState open = good_state();
+  open.clip_norm = 0;
+  EXPECT_FLOAT_EQ(decide(open).gradient_scale, 0.01f);
+}
+
+TEST(Optimizer, DecisionSkipsWhatMustNotBeApplied) {
+  const auto expect_skip = [](const char* why, auto&& spoil) {
+    StepState state = good_state();
+    spoil(state);
+    const StepState decided = decide(state);
+    EXPECT_EQ(decided.skipped, 1u) << why;
+    EXPECT_EQ(decided.gradient_scale, 0.0f) << why;
+    EXPECT_EQ(decided.optimizer_steps, 4) << why;
+    EXPECT_EQ(decided.skipped_steps, 2) << why;
+  };
+  expect_skip("fault:C11: no supervised token", [](StepState& s) { s.supervised_tokens = 0; });
+  expect_skip("bad token", [](StepState& s) { s.bad_tokens = 1; });
+  expect_skip("NaN loss", [](StepState& s) { s.loss_sum = NAN; });
+  expect_skip("infinite z loss", [](StepState& s) { s.z_loss_sum = INFINITY; });
+  expect_skip("NaN norm", [](StepState& s) { s.gradient_square_sum = NAN; });
+  expect_skip("infinite norm", [](StepState& s) { s.gradient_square_sum = INFINITY; });
+  expect_skip("spike", [](StepState& s) { s.spike_limit = 1.9f; });
+}
+
+}  // namespace
+}  // namespace litespark::test
