@@ -3,6 +3,7 @@
 # Installs the missing Debian/Ubuntu packages of a package set; does nothing when everything is there.
 #   tools/install.sh build          what the litespark program needs
 #   tools/install.sh test           the above, and what ./test.sh needs
+#   tools/install.sh tsan           the above, and a clang with the OpenMP runtime for the thread sanitizer
 #   tools/install.sh --list test    prints the packages and installs nothing
 set -euo pipefail
 
@@ -35,6 +36,11 @@ test_packages='
   clang-format-14|clang-format
   clang-tidy-14|clang-tidy
 '
+tsan_packages='
+  clang-14
+  libclang-rt-14-dev
+  libomp-14-dev
+'
 # ocl-icd-opencl-dev: Debian's oneDNN is built with the OpenCL runtime, its CMake file stops without the headers.
 # clang-format-14, clang-tidy-14: other versions format and warn differently, the checks are skipped with them.
 
@@ -43,7 +49,8 @@ if [ "${1:-}" = --list ]; then list_only=1; shift; fi
 case "${1:-}" in
   build) packages=$build_packages ;;
   test) packages="$build_packages $test_packages" ;;
-  *) echo "usage: tools/install.sh [--list] build|test" >&2; exit 2 ;;
+  tsan) packages="$build_packages $test_packages $tsan_packages" ;;
+  *) echo "usage: tools/install.sh [--list] build|test|tsan" >&2; exit 2 ;;
 esac
 if [ "$list_only" = 1 ]; then printf '%s\n' $packages; exit 0; fi
 

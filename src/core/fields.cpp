@@ -17,6 +17,8 @@ template <class... Lambdas>
 struct Overloaded : Lambdas... {
   using Lambdas::operator()...;
 };
+template <class... Lambdas>
+Overloaded(Lambdas...) -> Overloaded<Lambdas...>;  // clang 14 does not deduce aggregates by itself
 
 std::string quote_where(std::string_view where, std::string_view path) {
   return std::string(where) + (where.empty() ? "" : ": ") + std::string(path);

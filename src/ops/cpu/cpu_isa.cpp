@@ -14,13 +14,18 @@ CpuIsa parse_cpu_isa(std::string_view name) {
 }
 
 CpuIsa detect_cpu_isa() {
-  // The x86-64 levels name exactly what -march=x86-64-v3 and -v4 may emit; the operating system's part (saved
-  // registers) is included. The builtin returns any non-zero value for "yes".
+  // Features of -march=x86-64-v3 and -v4 by those of their names that every compiler's builtin knows; a processor with
+  // these has the rest of its level. The operating system's part (saved registers) is included.
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4") != 0) {
-    return __builtin_cpu_supports("avx512bf16") != 0 ? CpuIsa::kAvx512Bf16 : CpuIsa::kAvx512;
-  }
-  return __builtin_cpu_supports("x86-64-v3") != 0 ? CpuIsa::kAvx2 : CpuIsa::kGeneric;
+  const auto has = [](auto... supported) { return ((supported != 0) && ...); };
+  const bool has_v3 = has(__builtin_cpu_supports("avx2"), __builtin_cpu_supports("fma"), __builtin_cpu_supports("bmi"),
+                          __builtin_cpu_supports("bmi2"));
+  const bool has_v4 =
+      has(__builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx512bw"), __builtin_cpu_supports("avx512cd"),
+          __builtin_cpu_supports("avx512dq"), __builtin_cpu_supports("avx512vl"));
+  if (!has_v3) return CpuIsa::kGeneric;
+  if (!has_v4) return CpuIsa::kAvx2;
+  return __builtin_cpu_supports("avx512bf16") != 0 ? CpuIsa::kAvx512Bf16 : CpuIsa::kAvx512;
 }
 
 }  // namespace litespark
