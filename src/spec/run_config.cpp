@@ -28,6 +28,88 @@ void RopeScalingSection::visit(Fields& fields) {
               .range = at_least(1)});
 }
 
+namespace {
+
+void add_sizes(ModelSection& model, Fields& fields) {
+  fields.add({.path = "vocab_size",
+              .value = &model.vocab_size,
+              .help = "V, rows of the embedding. Needed for scratch, except with data.source = \"text\" (256).",
+              .unit = "tokens",
+              .range = at_least(1)});
+  fields.add({.path = "hidden_size",
+              .value = &model.hidden_size,
+              .help = "C, width of the residual stream. Needed for scratch.",
+              .range = at_least(1)});
+  fields.add({.path = "intermediate_size",
+              .value = &model.intermediate_size,
+              .help = "F, width of the feed-forward layer. Needed for scratch.",
+              .range = at_least(1)});
+  fields.add({.path = "num_hidden_layers",
+              .value = &model.num_hidden_layers,
+              .help = "L, number of blocks. Needed for scratch.",
+              .range = between(1, 10000)});
+  fields.add({.path = "num_attention_heads",
+              .value = &model.num_attention_heads,
+              .help = "H, query heads. Needed for scratch.",
+              .range = between(1, 65536)});
+  fields.add({.path = "num_key_value_heads",
+              .value = &model.num_key_value_heads,
+              .help = "K, key and value heads; divides num_attention_heads. Unset: num_attention_heads.",
+              .range = between(1, 65536)});
+  fields.add({.path = "head_dim",
+              .value = &model.head_dim,
+              .help = "D, width of a head, even. Unset: hidden_size / num_attention_heads.",
+              .range = between(2, 1024)});
+}
+
+void add_details(ModelSection& model, Fields& fields) {
+  fields.add({.path = "max_position_embeddings",
+              .value = &model.max_position_embeddings,
+              .help = "Longest context the model is meant for. Unset: data.seq_len.",
+              .unit = "tokens",
+              .range = at_least(1)});
+  fields.add({.path = "rms_norm_eps",
+              .value = &model.rms_norm_eps,
+              .help = "Added under the root of RMSNorm. Unset: 1e-5.",
+              .range = {.min = 0, .max = 1, .excludes_min = true}});
+  fields.add(
+      {.path = "initializer_range",
+       .value = &model.initializer_range,
+       .help = "Standard deviation of fresh weights; o_proj and down_proj are divided by sqrt(2 L). Unset: 0.02.",
+       .range = between(0, 10)});
+  fields.add({.path = "rope_theta",
+              .value = &model.rope_theta,
+              .help = "Base of the rotary frequencies. Unset: 10000.",
+              .range = above(0)});
+  fields.add({.path = "tie_word_embeddings",
+              .value = &model.tie_word_embeddings,
+              .help = "The head uses the embedding's weights. Unset: false."});
+  fields.add({.path = "attention_bias",
+              .value = &model.attention_bias,
+              .help = "Biases on q, k, v and o (llama, qwen3). Unset: false."});
+  fields.add(
+      {.path = "mlp_bias", .value = &model.mlp_bias, .help = "Biases on gate, up and down (llama). Unset: false."});
+  fields.add({.path = "sliding_window",
+              .value = &model.sliding_window,
+              .help = "A token sees this many tokens, itself included (mistral). Unset: all before it.",
+              .unit = "tokens",
+              .range = at_least(1)});
+  fields.add({.path = "bos_token_id",
+              .value = &model.bos_token_id,
+              .help = "Id that opens a document. Unset: none.",
+              .range = at_least(0)});
+  fields.add({.path = "eos_token_id",
+              .value = &model.eos_token_id,
+              .help = "Id that ends a document. Unset: none.",
+              .range = at_least(0)});
+  fields.add({.path = "pad_token_id",
+              .value = &model.pad_token_id,
+              .help = "Id of padding. Unset: none.",
+              .range = at_least(0)});
+}
+
+}  // namespace
+
 void ModelSection::visit(Fields& fields) {
   fields.add({.path = "init",
               .value = &init,
@@ -38,75 +120,8 @@ void ModelSection::visit(Fields& fields) {
               .value = &model_type,
               .help = "Family: qwen2 has biases on q, k and v; qwen3 norms query and key heads; mistral may window.",
               .choices = {"llama", "mistral", "qwen2", "qwen3"}});
-  fields.add({.path = "vocab_size",
-              .value = &vocab_size,
-              .help = "V, rows of the embedding. Needed for scratch, except with data.source = \"text\" (256).",
-              .unit = "tokens",
-              .range = at_least(1)});
-  fields.add({.path = "hidden_size",
-              .value = &hidden_size,
-              .help = "C, width of the residual stream. Needed for scratch.",
-              .range = at_least(1)});
-  fields.add({.path = "intermediate_size",
-              .value = &intermediate_size,
-              .help = "F, width of the feed-forward layer. Needed for scratch.",
-              .range = at_least(1)});
-  fields.add({.path = "num_hidden_layers",
-              .value = &num_hidden_layers,
-              .help = "L, number of blocks. Needed for scratch.",
-              .range = between(1, 10000)});
-  fields.add({.path = "num_attention_heads",
-              .value = &num_attention_heads,
-              .help = "H, query heads. Needed for scratch.",
-              .range = between(1, 65536)});
-  fields.add({.path = "num_key_value_heads",
-              .value = &num_key_value_heads,
-              .help = "K, key and value heads; divides num_attention_heads. Unset: num_attention_heads.",
-              .range = between(1, 65536)});
-  fields.add({.path = "head_dim",
-              .value = &head_dim,
-              .help = "D, width of a head, even. Unset: hidden_size / num_attention_heads.",
-              .range = between(2, 1024)});
-  fields.add({.path = "max_position_embeddings",
-              .value = &max_position_embeddings,
-              .help = "Longest context the model is meant for. Unset: data.seq_len.",
-              .unit = "tokens",
-              .range = at_least(1)});
-  fields.add({.path = "rms_norm_eps",
-              .value = &rms_norm_eps,
-              .help = "Added under the root of RMSNorm. Unset: 1e-5.",
-              .range = {.min = 0, .max = 1, .excludes_min = true}});
-  fields.add(
-      {.path = "initializer_range",
-       .value = &initializer_range,
-       .help = "Standard deviation of fresh weights; o_proj and down_proj are divided by sqrt(2 L). Unset: 0.02.",
-       .range = between(0, 10)});
-  fields.add({.path = "rope_theta",
-              .value = &rope_theta,
-              .help = "Base of the rotary frequencies. Unset: 10000.",
-              .range = above(0)});
-  fields.add({.path = "tie_word_embeddings",
-              .value = &tie_word_embeddings,
-              .help = "The head uses the embedding's weights. Unset: false."});
-  fields.add({.path = "attention_bias",
-              .value = &attention_bias,
-              .help = "Biases on q, k, v and o (llama, qwen3). Unset: false."});
-  fields.add({.path = "mlp_bias", .value = &mlp_bias, .help = "Biases on gate, up and down (llama). Unset: false."});
-  fields.add({.path = "sliding_window",
-              .value = &sliding_window,
-              .help = "A token sees this many tokens, itself included (mistral). Unset: all before it.",
-              .unit = "tokens",
-              .range = at_least(1)});
-  fields.add({.path = "bos_token_id",
-              .value = &bos_token_id,
-              .help = "Id that opens a document. Unset: none.",
-              .range = at_least(0)});
-  fields.add({.path = "eos_token_id",
-              .value = &eos_token_id,
-              .help = "Id that ends a document. Unset: none.",
-              .range = at_least(0)});
-  fields.add(
-      {.path = "pad_token_id", .value = &pad_token_id, .help = "Id of padding. Unset: none.", .range = at_least(0)});
+  add_sizes(*this, fields);
+  add_details(*this, fields);
   fields.section("rope_scaling", "Stretched rotary frequencies, as in config.json.", rope_scaling);
 }
 

@@ -103,5 +103,19 @@ TEST(MemoryPlan, RefusesAnArenaTensorThatTwoPhasesUse) {
   EXPECT_THROW(MemoryPlan(table, phases), InternalError);
 }
 
+TEST(MemoryPlan, MeasuresThePeakOfAStretchOfATape) {
+  TensorTable table;
+  const TensorId a = arena_tensor(table, 1024);
+  const TensorId b = arena_tensor(table, 2048);
+  const PhaseLifetimes phase{.phase = "p", .num_ops = 6, .lifetimes = {{a, 0, 4}, {b, 3, 5}}};
+  const PhasePeak first = measure_peak(table, phase, 0, 3);
+  EXPECT_EQ(first.live_bytes, 1024);
+  EXPECT_EQ(first.peak_op, 0);
+  const PhasePeak second = measure_peak(table, phase, 3, 6);
+  EXPECT_EQ(second.live_bytes, 3072);
+  EXPECT_EQ(second.peak_op, 3);
+  EXPECT_EQ(measure_peak(table, phase, 5, 6).live_bytes, 2048);
+}
+
 }  // namespace
 }  // namespace litespark

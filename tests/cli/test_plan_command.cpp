@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// `litespark plan` over the run files that come with the program.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "io/run_file.h"
+#include "support/error_text.h"
+#include "support/run_program.h"
+
+namespace litespark {
+namespace {
+
+std::filesystem::path configs() {
+  return std::filesystem::path(LITESPARK_SOURCE_DIR) / "configs";
+}
+
+std::string plan(const char* config, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments = {"plan", (configs() / config).string()};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const ProgramResult result = run_litespark(arguments);
+  EXPECT_EQ(result.exit_code, 0) << config << ": " << result.errors;
+  EXPECT_EQ(result.errors, "") << config;
+  return result.output;
+}
+
+TEST(Plan, EveryRunFileLoadsAndReadsBackEqual) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(configs())) {
+    if (entry.path().extension() != ".toml") continue;
+    ++count;
+    const RunConfig config = read_run_file(entry.path());
+    RunConfig again;
+    const std::string text = run_config_toml(config);
+    read_toml(text, "again", Fields::of(again));
+    EXPECT_EQ(run_config_toml(again), text) << entry.path();
+    EXPECT_TRUE(config.ignored_settings().empty()) << entry.path();
+  }
+  EXPECT_GE(count, 5);
+}
+
+TEST(Plan, ShowsOwnersPeaksAndTotal) {
+  const std::string text = plan("5m.toml");
+  for (const char* part : {"5.40 M parameters", "activations", "train_first forward", "train_first backward", "total",
+                           "library sizes exact"}) {
+    EXPECT_TRUE(contains(text, part));
+  }
+}
+
+TEST(Plan, OverridesChangeThePlan) {
+  EXPECT_TRUE(contains(plan("5m.toml", {"--train.accumulation=2"}), "train_next backward"));
+  EXPECT_NE(plan("5m.toml"), plan("5m.toml", {"--train.micro_batch=4"}));
+  EXPECT_EQ(plan("5m.toml"), plan("5m.toml", {"--optim.lr=1e-5"}));
+}
+
+TEST(Plan, JsonIsOneObject) {
+  const std::string text = plan("5m.toml", {"--json"});
+  EXPECT_TRUE(text.starts_with("{"));
+  EXPECT_TRUE(contains(text, "\"parameters\": 5401856"));
+  EXPECT_TRUE(contains(text, "\"total_bytes\": "));
+  EXPECT_TRUE(contains(text, "\"exact\": true"));
+}
+
+TEST(Plan, GpuRunsArePlannedWithoutAGpu) {
+  const std::string text = plan("llama-3.2-1b.toml");
+  EXPECT_TRUE(contains(text, "1.24 B parameters"));
+  EXPECT_TRUE(contains(text, "library sizes"));
+}
+
+TEST(Plan, SettingsWithoutEffectAreWarnedOf) {
+  const ProgramResult result = run_litespark({"plan", (configs() / "5m.toml").string(), "--data.path=x"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.errors, "warning: no effect: data.path"));
+}
+
+}  // namespace
+}  // namespace litespark

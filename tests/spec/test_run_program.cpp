@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run file's words become the program's options.
+#include <gtest/gtest.h>
+
+#include "spec/run_program.h"
+
+namespace litespark {
+namespace {
+
+RunConfig run_of(DataSource source, Packing packing) {
+  RunConfig config;
+  config.data.source = source;
+  config.data.packing = packing;
+  config.data.seq_len = 64;
+  config.train.micro_batch = 4;
+  return config;
+}
+
+TEST(RunProgram, RowsOfEqualLengthAreUniform) {
+  for (const auto& [source, packing] : {std::pair{DataSource::kSynthetic, Packing::kDocuments},
+                                        {DataSource::kText, Packing::kDocuments},
+                                        {DataSource::kShards, Packing::kStream}}) {
+    const BatchShape shape = training_options(run_of(source, packing)).batch;
+    EXPECT_TRUE(shape.uniform);
+    EXPECT_EQ(shape.num_tokens, 256);
+    EXPECT_EQ(shape.max_documents, 4);
+    EXPECT_EQ(shape.max_length, 64);
+  }
+}
+
+TEST(RunProgram, PackedDocumentsGetRoomForManyShortOnes) {
+  const BatchShape shape = training_options(run_of(DataSource::kShards, Packing::kDocuments)).batch;
+  EXPECT_FALSE(shape.uniform);
+  EXPECT_EQ(shape.max_documents, 32);
+}
+
+TEST(RunProgram, OptionsFollowTheFile) {
+  RunConfig config = run_of(DataSource::kSynthetic, Packing::kDocuments);
+  config.precision.compute = DType::kBF16;
+  config.precision.residual = ResidualPrecision::kF32;
+  config.memory.recompute = Recompute::kEveryK;
+  config.memory.recompute_every = 3;
+  config.train.accumulation = 2;
+  config.train.z_loss = 1e-4;
+  config.optim.betas = {0.8, 0.7};
+  config.optim.eps = 1e-6;
+  config.optim.weight_decay = 0.3;
+  const ProgramOptions options = training_options(config);
+  EXPECT_EQ(options.compute, DType::kBF16);
+  EXPECT_EQ(options.residual, DType::kF32);
+  EXPECT_EQ(options.recompute, Recompute::kEveryK);
+  EXPECT_EQ(options.recompute_every, 3);
+  EXPECT_TRUE(options.accumulates);
+  EXPECT_TRUE(options.has_training);
+  EXPECT_EQ(options.z_loss, 1e-4);
+  EXPECT_EQ(options.adamw.beta1, 0.8);
+  EXPECT_EQ(options.adamw.beta2, 0.7);
+  EXPECT_EQ(options.adamw.eps, 1e-6);
+  EXPECT_EQ(options.adamw.weight_decay, 0.3);
+  config.train.accumulation = 1;
+  EXPECT_FALSE(training_options(config).accumulates);
+}
+
+TEST(RunProgram, HeadChunksNeverPassTheBatch) {
+  RunConfig config = run_of(DataSource::kSynthetic, Packing::kDocuments);
+  EXPECT_EQ(training_options(config).head_chunk_rows, 256);
+  config.train.head_chunk_rows = 100;
+  EXPECT_EQ(training_options(config).head_chunk_rows, 100);
+  config.train.micro_batch = 16;
+  config.train.head_chunk_rows = 0;
+  EXPECT_EQ(training_options(config).head_chunk_rows, 512);
+}
+
+}  // namespace
+}  // namespace litespark
