@@ -8,7 +8,6 @@
 #include "data/synthetic_source.h"
 #include "data/text_source.h"
 #include "io/file.h"
-#include "io/hf_folder.h"
 #include "model/weights.h"
 #include "plan/memory_table.h"
 #include "run_setup.h"
@@ -33,21 +32,12 @@ std::unique_ptr<BatchSource> make_source(const RunConfig& config, const Program&
   throw ConfigError("data.source", "cannot be trained on by this version", "shards", "synthetic or text");
 }
 
-void load_weights(Executor& executor, const RunConfig& config) {
+void fill_weights(Executor& executor, const RunConfig& config) {
   if (config.model.init == ModelInit::kScratch) {
     initialise_weights(executor, static_cast<uint64_t>(config.seed));
-    return;
+  } else {
+    load_weights(executor, config.model.path);
   }
-  const HfFolder folder = HfFolder::open(config.model.path);
-  const ParamTable& table = executor.program().params;
-  folder.check(executor.program().config, table);
-  std::vector<float> values;
-  for (size_t i = 0; i < table.params.size(); ++i) {
-    values.resize(static_cast<size_t>(table.params[i].shape.num_elements()));
-    folder.read_parameter(table.params[i], values);
-    set_parameter(executor, static_cast<int64_t>(i), values);
-  }
-  pack_weights(executor);
 }
 
 TrainerOptions trainer_options(const RunConfig& config) {
@@ -101,7 +91,7 @@ class TrainCommand final : public Command {
     const std::unique_ptr<BatchSource> source = make_source(config, program);
     const BatchShape shape = program.options.batch;
     Executor executor(std::move(program), *backend);
-    load_weights(executor, config);
+    fill_weights(executor, config);
     write_text_file(run_folder(config) / "run.toml", run_config_toml(config));
 
     Batch batch;

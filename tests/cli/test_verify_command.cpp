@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// `litespark verify` on PyTorch's numbers: passes on the real ones, exits 1 on a falsified one, 2 and 3 on what it
+// cannot judge.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/error_text.h"
+#include "support/run_program.h"
+
+namespace litespark {
+namespace {
+
+constexpr const char* kCase = LITESPARK_SOURCE_DIR "/tests/golden/llama-gqa";
+
+/// A copy of a case whose case.json is replaced.
+std::string falsified(const std::string& from, const std::string& to) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "verify_command";
+  std::filesystem::remove_all(folder);
+  std::filesystem::copy(kCase, folder);
+  std::ifstream stream(folder / "case.json");
+  std::string text(std::istreambuf_iterator<char>(stream), {});
+  const size_t place = text.find(from);
+  EXPECT_NE(place, std::string::npos);
+  text.replace(place, from.size(), to);
+  std::ofstream(folder / "case.json") << text;
+  return folder.string();
+}
+
+TEST(Verify, PyTorchsNumbersPassOnEveryCase) {
+  for (const auto& entry : std::filesystem::directory_iterator(LITESPARK_SOURCE_DIR "/tests/golden")) {
+    if (!std::filesystem::exists(entry.path() / "case.json")) continue;
+    const ProgramResult result = run_litespark({"verify", entry.path().string(), "--device", "cpu"});
+    EXPECT_EQ(result.exit_code, 0) << entry.path() << "\n" << result.output << result.errors;
+    EXPECT_TRUE(contains(result.output, "all within their limits"));
+  }
+}
+
+TEST(Verify, JsonHasKindPassAndChecks) {
+  const ProgramResult result = run_litespark({"verify", kCase, "--json", "--device=cpu"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(result.output.starts_with("{\"kind\": \"causal-lm\", \"pass\": true, \"checks\": ["));
+  EXPECT_TRUE(contains(result.output, "{\"name\": \"logits\", \"error\": "));
+}
+
+TEST(Verify, AFalsifiedLossFailsWithExitOne) {
+  const std::string folder = falsified("5.688220500946045", "5.689");
+  const ProgramResult result = run_litespark({"verify", folder, "--device", "cpu"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.output, "FAIL"));
+  EXPECT_TRUE(contains(result.output, "1 past their limits"));
+  EXPECT_TRUE(contains(run_litespark({"verify", folder, "--json"}).output, "\"pass\": false"));
+}
+
+TEST(Verify, OtherKindsAreRefused) {
+  const ProgramResult result = run_litespark({"verify", falsified("causal-lm", "dream")});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "dream"));
+}
+
+TEST(Verify, AMissingFolderIsRefused) {
+  EXPECT_NE(run_litespark({"verify", "absent"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace litespark
