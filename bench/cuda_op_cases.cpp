@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The streaming ops at the shapes that the benchmark models train with.
+#include "core/checked.h"
+#include "core/step_state.h"
+#include "cuda_bench.h"
+
+namespace litespark::bench {
+namespace {
+
+/// One micro-batch of one model.
+struct ModelShape {
+  const char* name;
+  int64_t tokens, hidden, ffn;
+  int heads, kv_heads, head_dim;
+  int64_t vocab, logit_rows;
+};
+constexpr ModelShape kModels[] = {{"3B", 16384, 3072, 8192, 24, 8, 128, 128256, 2048},
+                                  {"1B", 16384, 2048, 8192, 32, 8, 64, 128256, 2048},
+                                  {"160M", 32768, 768, 2048, 12, 12, 64, 32000, 8192}};
+
+Tensor bf16_tensor(int64_t rows, int64_t columns) {
+  return {.data = nullptr, .dtype = DType::kBF16, .shape = {rows, columns}, .device = Device::kCuda};
+}
+Tensor f32_tensor(Shape shape) {
+  return {.data = nullptr, .dtype = DType::kF32, .shape = shape, .device = Device::kCuda};
+}
+Tensor i32_tensor(int64_t size) {
+  return {.data = nullptr, .dtype = DType::kI32, .shape = {size}, .device = Device::kCuda};
+}
+Tensor state_tensor() {
+  return {.data = nullptr,
+          .dtype = DType::kU8,
+          .shape = {static_cast<int64_t>(sizeof(StepState))},
+          .device = Device::kCuda};
+}
+
+std::string shape_text(const ModelShape& model, int64_t rows, int64_t columns) {
+  return std::string(model.name) + " " + std::to_string(rows) + "x" + std::to_string(columns);
+}
+
+void add_norms(std::vector<BenchCase>& cases, const ModelShape& m) {
+  const Tensor stream = bf16_tensor(m.tokens, m.hidden);
+  const Tensor wide_stream = f32_tensor({m.tokens, m.hidden});
+  const std::string shape = shape_text(m, m.tokens, m.hidden);
+  const Tensor rstd = f32_tensor({m.tokens});
+  const Tensor weight = f32_tensor({m.hidden});
+  const Tensor partials = f32_tensor({ceil_div(m.tokens, op::kRmsNormRowsPerBlock), m.hidden});
+  for (const bool is_wide : {false, true}) {
+    const Tensor& residual = is_wide ? wide_stream : stream;
+    const std::string label = shape + (is_wide ? " f32 stream" : " bf16");
+    cases.push_back(
+        {.name = "rms_norm_forward",
+         .shape = label,
+         .op = op::RmsNormForward<Tensor>{
+             .y = stream, .rstd = rstd, .sum = residual, .x = residual, .delta = stream, .weight = weight}});
+    cases.push_back({.name = "rms_norm_backward",
+                     .shape = label,
+                     .op = op::RmsNormBackward<Tensor>{.dresidual = residual,
+                                                       .dresidual_cast = is_wide ? stream : Tensor{},
+                                                       .dweight = weight,
+                                                       .dy = stream,
+                                                       .x = residual,
+                                                       .rstd = rstd,
+                                                       .weight = weight,
+                                                       .partials = partials}});
+  }
+}
+
+void add_block_ops(std::vector<BenchCase>& cases, const ModelShape& m) {
+  const int64_t qkv_columns = int64_t{m.heads + 2 * m.kv_heads} * m.head_dim;
+  const int64_t rotated = int64_t{m.heads + m.kv_heads} * m.head_dim;
+  cases.push_back({.name = "swiglu_forward",
+                   .shape = shape_text(m, m.tokens, m.ffn),
+                   .op = op::SwiGluForward<Tensor>{.h = bf16_tensor(m.tokens, m.ffn),
+                                                   .gate_up = bf16_tensor(m.tokens, 2 * m.ffn)}});
+  cases.push_back({.name = "swiglu_backward",
+                   .shape = shape_text(m, m.tokens, m.ffn),
+                   .op = op::SwiGluBackward<Tensor>{.dgate_up = bf16_tensor(m.tokens, 2 * m.ffn),
+                                                    .dh = bf16_tensor(m.tokens, m.ffn),
+                                                    .gate_up = bf16_tensor(m.tokens, 2 * m.ffn)}});
+  cases.push_back({.name = "rope",
+                   .shape = shape_text(m, m.tokens, rotated),
+                   .op = op::Rope<Tensor>{.qkv = bf16_tensor(m.tokens, qkv_columns),
+                                          .table = f32_tensor({4096, m.head_dim}),
+                                          .positions = i32_tensor(m.tokens),
+                                          .num_rotated_heads = m.heads + m.kv_heads,
+                                          .num_heads_total = m.heads + 2 * m.kv_heads,
+                                          .head_dim = m.head_dim},
+                   .integer_bound = 4096,
+                   .counted_bytes = m.tokens * rotated * 4});
+}
+
+void add_ends(std::vector<BenchCase>& cases, const ModelShape& m) {
+  const Tensor stream = bf16_tensor(m.tokens, m.hidden);
+  cases.push_back({.name = "embedding_forward",
+                   .shape = shape_text(m, m.tokens, m.hidden),
+                   .op = op::EmbeddingForward<Tensor>{.out = stream,
+                                                      .table = bf16_tensor(m.vocab, m.hidden),
+                                                      .ids = i32_tensor(m.tokens),
+                                                      .state = state_tensor()},
+                   .integer_bound = m.vocab,
+                   .counted_bytes = m.tokens * m.hidden * 4});
+  // About 1 - 1/e of the ids' rows are distinct when as many tokens as rows are drawn; nearly all of them here.
+  cases.push_back({.name = "embedding_backward",
+                   .shape = shape_text(m, m.tokens, m.hidden),
+                   .op = op::EmbeddingBackward<Tensor>{.dtable = f32_tensor({m.vocab, m.hidden}),
+                                                       .dout = stream,
+                                                       .ids = i32_tensor(m.tokens),
+                                                       .scratch = i32_tensor(2 * m.tokens + m.vocab + 1),
+                                                       .accumulate = true},
+                   .integer_bound = m.vocab,
+                   .counted_bytes = m.tokens * m.hidden * 10});
+  cases.push_back({.name = "cross_entropy",
+                   .shape = shape_text(m, m.logit_rows, m.vocab),
+                   .op = op::CrossEntropy<Tensor>{.losses = f32_tensor({m.logit_rows}),
+                                                  .log_sum_exp = {},
+                                                  .logits = bf16_tensor(m.logit_rows, m.vocab),
+                                                  .labels = i32_tensor(m.logit_rows),
+                                                  .state = state_tensor()},
+                   .integer_bound = m.vocab,
+                   .destroys_input = true});
+}
+
+void add_optimizer(std::vector<BenchCase>& cases, int64_t size) {
+  const Tensor flat = f32_tensor({size});
+  const std::string shape = std::to_string(size >> 20) + "Mi parameters";
+  Tensor weight = flat;
+  weight.dtype = DType::kBF16;
+  cases.push_back({.name = "adamw",
+                   .shape = shape,
+                   .op = op::AdamW<Tensor>{.master = flat,
+                                           .first_moment = flat,
+                                           .second_moment = flat,
+                                           .weight = weight,
+                                           .gradient = flat,
+                                           .state = state_tensor(),
+                                           .weight_decay = 0.1},
+                   .counted_bytes = size * 30});
+  Tensor partials = f32_tensor({ceil_div(size, op::kSquareSumBlock)});
+  partials.dtype = DType::kF64;
+  cases.push_back(
+      {.name = "gradient_square_sum",
+       .shape = shape,
+       .op = op::GradientSquareSum<Tensor>{.state = state_tensor(), .gradient = flat, .partials = partials}});
+  cases.push_back({.name = "convert", .shape = shape, .op = op::Convert<Tensor>{.out = weight, .x = flat}});
+}
+
+}  // namespace
+
+std::vector<BenchCase> streaming_cases() {
+  std::vector<BenchCase> cases;
+  for (const ModelShape& model : kModels) {
+    add_norms(cases, model);
+    add_block_ops(cases, model);
+    add_ends(cases, model);
+  }
+  const Tensor packed = bf16_tensor(16384, 5120);
+  const Tensor head_weight = f32_tensor({128});
+  cases.push_back({.name = "head_norm_forward",
+                   .shape = "16384 tokens, 24/8 heads of 128",
+                   .op = op::HeadNormForward<Tensor>{.out = packed,
+                                                     .rstd = f32_tensor({16384, 32}),
+                                                     .qkv = packed,
+                                                     .q_weight = head_weight,
+                                                     .k_weight = head_weight,
+                                                     .num_heads = 24,
+                                                     .num_kv_heads = 8,
+                                                     .head_dim = 128}});
+  cases.push_back(
+      {.name = "bias_backward",
+       .shape = "16384x5120",
+       .op = op::BiasBackward<Tensor>{.dbias = f32_tensor({5120}), .dy = packed, .partials = f32_tensor({64, 5120})}});
+  const Tensor losses = f32_tensor({16384});
+  cases.push_back({.name = "loss_reduce",
+                   .shape = "16384 rows",
+                   .op = op::LossReduce<Tensor>{
+                       .state = state_tensor(), .losses = losses, .log_sum_exp = {}, .labels = i32_tensor(16384)}});
+  cases.push_back({.name = "step_decision",
+                   .shape = "1",
+                   .op = op::StepDecision<Tensor>{.state = state_tensor()},
+                   .counted_bytes = 1});
+  add_optimizer(cases, int64_t{128} << 20);
+  return cases;
+}
+
+}  // namespace litespark::bench

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The optimizer phase on the GPU: norm, decision, AdamW, with tails off the vectors.
+#include <cmath>
+
+#include "core/checked.h"
+#include "ops/cuda/cuda_conformance.h"
+#include "reference/optimizer.h"
+
+namespace litespark::test {
+namespace {
+
+OpCase<op::AdamW<Tensor>> adamw_case(int64_t size, bool has_weight) {
+  const Tensor flat = shape_only(DType::kF32, {size});
+  OpCase<op::AdamW<Tensor>> test{.name = std::to_string(size),
+                                 .op = {.master = flat,
+                                        .first_moment = flat,
+                                        .second_moment = flat,
+                                        .weight = has_weight ? shape_only(DType::kBF16, {size}) : Tensor{},
+                                        .gradient = flat,
+                                        .state = state_shape(),
+                                        .weight_decay = 0.1},
+                                 .inputs = {}};
+  fill_at_random(test, 18);
+  for (double& value : test.inputs.tensors["second_moment"]) value = round_to(DType::kF32, value * value);
+  test.inputs.state = {
+      .learning_rate = 3e-3f, .gradient_scale = 0.125f, .bias_correction1 = 0.3f, .bias_correction2 = 0.02f};
+  return test;
+}
+
+StepState decide(StepState state) {
+  const OpCase<op::StepDecision<Tensor>> test{
+      .name = "decision", .op = {.state = state_shape()}, .inputs = {.tensors = {}, .state = state}};
+  return execute_on_cuda(test).outputs.state;
+}
+
+/// A step that goes through: 100 tokens, gradient norm 2.
+StepState good_state() {
+  return {.learning_rate = 1e-3f,
+          .clip_norm = 1,
+          .spike_limit = 10,
+          .loss_sum = 250,
+          .supervised_tokens = 100,
+          .gradient_square_sum = 200.0 * 200.0,
+          .optimizer_steps = 4,
+          .skipped_steps = 1};
+}
+
+TEST(Optimizer, AdamWKeepsTheErrorRule) {
+  for (const int64_t size : {1, 3, 4, 5, 1000, 1023, 50001}) {
+    for (const bool has_weight : {false, true}) {
+      const auto test = adamw_case(size, has_weight);
+      const Execution execution = execute_on_cuda(test);
+      expect_kernel_rule(test.name, execution, reference::evaluate<double>(test.op, test.inputs),
+                         reference::evaluate<float>(test.op, test.inputs));
+      if (has_weight) {
+        EXPECT_EQ(execution.bytes.at("weight"), encode(DType::kBF16, execution.outputs.at("master"))) << test.name;
+      }
+    }
+  }
+}
+
+TEST(Optimizer, SkippedStepChangesNothing) {
+  auto test = adamw_case(103, true);
+  test.inputs.state.skipped = 1;
+  const Execution execution = execute_on_cuda(test);
+  for (const char* name : {"master", "first_moment", "second_moment", "weight"}) {
+    EXPECT_EQ(execution.outputs.at(name), test.inputs.at(name)) << name;
+  }
+}
+
+TEST(Optimizer, SquareSumIsExactToDouble) {
+  for (const int64_t size : {1, 3, 16383, 16384, 16385, 100000, 3000001}) {
+    OpCase<op::GradientSquareSum<Tensor>> test{
+        .name = std::to_string(size),
+        .op = {.state = state_shape(),
+               .gradient = shape_only(DType::kF32, {size}),
+               .partials = shape_only(DType::kF64, {ceil_div(size, op::kSquareSumBlock)})},
+        .inputs = {}};
+    fill_at_random(test, 19);
+    test.inputs.state.gradient_square_sum = 5;
+    const double expected = reference::evaluate<double>(test.op, test.inputs).state.gradient_square_sum;
+    EXPECT_NEAR(execute_on_cuda(test).outputs.state.gradient_square_sum / expected, 1.0, 1e-12) << size;
+  }
+}
+
+TEST(Optimizer, DecisionAgreesWithTheReference) {
+  std::vector<StepState> states(8, good_state());
+  states[1].clip_norm = 0;
+  states[2].clip_norm = 100;
+  states[3].spike_limit = 1;
+  states[4].bad_tokens = 1;
+  states[5].loss_sum = NAN;
+  states[6].gradient_square_sum = INFINITY;
+  states[7].supervised_tokens = 0;
+  for (size_t i = 0; i < states.size(); ++i) {
+    const OpCase<op::StepDecision<Tensor>> test{
+        .name = "decision", .op = {.state = state_shape()}, .inputs = {.tensors = {}, .state = states[i]}};
+    const StepState expected = reference::evaluate<double>(test.op, test.inputs).state;
+    const StepState state = decide(states[i]);
+    EXPECT_EQ(state.skipped, expected.skipped) << i;
+    EXPECT_EQ(state.skipped, i >= 3 ? 1u : 0u) << i;
+    EXPECT_EQ(state.optimizer_steps, expected.optimizer_steps) << i;
+    EXPECT_EQ(state.skipped_steps, expected.skipped_steps) << i;
+    if (state.skipped != 0) continue;
+    EXPECT_FLOAT_EQ(state.gradient_norm, expected.gradient_norm) << i;
+    EXPECT_FLOAT_EQ(state.gradient_scale, expected.gradient_scale) << i;
+    EXPECT_FLOAT_EQ(state.bias_correction1, expected.bias_correction1) << i;
+    EXPECT_FLOAT_EQ(state.bias_correction2, expected.bias_correction2) << i;
+  }
+}
+
+}  // namespace
+}  // namespace litespark::test

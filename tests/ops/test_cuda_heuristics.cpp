@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launch shapes of the streaming CUDA kernels: pure functions, checked for every width without a GPU.
+#include <gtest/gtest.h>
+
+#include "ops/cuda/heuristics/loss.h"
+#include "ops/cuda/heuristics/rows.h"
+
+namespace litespark::cuda {
+namespace {
+
+TEST(CudaHeuristics, AHeldRowFitsItsTeam) {
+  for (int64_t columns = 1; columns <= 20000; ++columns) {
+    if (!row_is_held(columns)) continue;
+    const RowTeam team = held_row_team(columns);
+    ASSERT_EQ(team.threads % 32, 0) << columns;
+    ASSERT_LE(team.threads, kMaxTeamThreads) << columns;
+    ASSERT_GE(int64_t{team.threads} * kHeldVectors * 8, columns) << columns;
+    ASSERT_TRUE(team.rows == 1 || team.threads == 32) << "several rows a block only without a block barrier";
+  }
+  EXPECT_TRUE(row_is_held(16384));
+  EXPECT_FALSE(row_is_held(16392));
+  EXPECT_FALSE(row_is_held(3073));
+}
+
+TEST(CudaHeuristics, ChunksCoverARowOnce) {
+  for (int64_t columns = 1; columns <= 20000; ++columns) {
+    const RowChunks chunks = row_chunks(columns);
+    const int64_t covered = int64_t{chunks.chunks} * chunks.threads * kChunkVectors * chunks.width;
+    ASSERT_GE(covered, columns);
+    ASSERT_LT(covered - int64_t{chunks.threads} * kChunkVectors * chunks.width, columns) << "an empty chunk";
+    ASSERT_EQ(columns % chunks.width, 0);
+    ASSERT_LE(chunks.threads, kChunkThreads);
+  }
+}
+
+TEST(CudaHeuristics, BackwardShapesCoverTheRowWithinTheirTeams) {
+  for (int64_t columns = 8; columns <= 8192; columns += 8) {
+    const RmsNormBackwardShape shape = rms_norm_backward_shape(columns);
+    ASSERT_GE(int64_t{shape.threads} * shape.vectors * 8, columns);
+    ASSERT_LE(shape.threads, kMaxTeamThreads);
+    ASSERT_TRUE(shape.rows == 1 || shape.rows == 2 || shape.rows == 4);
+  }
+  EXPECT_EQ(rms_norm_backward_shape(8200).vectors, 0);
+  EXPECT_EQ(rms_norm_backward_shape(100).vectors, 0);
+}
+
+TEST(CudaHeuristics, CrossEntropyHoldsWhatFits) {
+  constexpr int64_t kHopperShared = 232448;
+  const CrossEntropyShape llama3 =
+      cross_entropy_shape({.columns = 128256, .width = 8, .element_bytes = 2, .shared_bytes = kHopperShared});
+  EXPECT_EQ(llama3.threads, 1024);
+  EXPECT_EQ(llama3.held_vectors, 14) << "of 15.7 vectors a thread";
+  for (const int64_t columns : {1, 8, 1000, 32000, 50257, 128256, 1000000}) {
+    for (const int64_t element_bytes : {2, 4}) {
+      const int width = columns % 8 == 0 ? static_cast<int>(16 / element_bytes) : 1;
+      const CrossEntropyShape shape = cross_entropy_shape(
+          {.columns = columns, .width = width, .element_bytes = element_bytes, .shared_bytes = kHopperShared});
+      EXPECT_LE(shape.shared_bytes + kLossReservedBytes, kHopperShared);
+      EXPECT_EQ(shape.shared_bytes, shape.held_vectors * shape.threads * width * element_bytes);
+      EXPECT_LE(int64_t{shape.held_vectors - 1} * shape.threads * width, columns) << "no slot that nothing fills";
+      EXPECT_LE(shape.threads, kLossMaxThreads);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace litespark::cuda
