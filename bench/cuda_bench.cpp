@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/rng.h"
+#include "core/step_state.h"
 #include "ops/cuda/check.h"
 
 namespace litespark::bench {
