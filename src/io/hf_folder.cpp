@@ -122,44 +122,43 @@ const SafetensorsTensor& HfFolder::info(const std::string& name) const {
   return file_of(name).info(name);
 }
 
-std::string HfFolder::name_of(const ParamPart& part) const {
+std::string HfFolder::name_of(const ParamSpec& param, const ParamPart& part) const {
   for (const std::string& name : part.read_names) {
     if (contains(name)) return name;
   }
+  // A tied model may have been saved with the head's name alone.
+  if (has_tied_head_ && param.role == ParamRole::kEmbedding && contains(kHeadName)) return kHeadName;
   return {};
 }
 
-void HfFolder::check(const ModelConfig& config, const ParamTable& table) const {
+void HfFolder::check_tensor(const std::string& name, const ParamPart& part) const {
+  const SafetensorsFile& file = file_of(name);
+  const SafetensorsTensor& tensor = file.info(name);
+  if (!has_shape(tensor, part.shape)) {
+    throw DataError(file.file_name(), fmt::format("tensor \"{}\" has a shape that config.json excludes", name),
+                    shape_text(tensor.shape), part.shape.to_string());
+  }
+  if (!is_float_dtype(tensor.dtype)) {
+    throw DataError(file.file_name(), fmt::format("tensor \"{}\" has an unsupported dtype", name),
+                    safetensors_dtype_name(tensor.dtype), "F32, BF16, F16 or F64");
+  }
+}
+
+void HfFolder::check(const ModelConfig& config, const ParamTable& table) {
+  has_tied_head_ = config.tie_word_embeddings;
   std::vector<std::string> missing;
   std::set<std::string> expected;
+  if (has_tied_head_) expected.insert(kHeadName);
   for (const ParamSpec& param : table.params) {
     for (const ParamPart& part : param.parts) {
-      const std::string name = name_of(part);
-      const bool is_embedding = param.role == ParamRole::kEmbedding;
+      const std::string name = name_of(param, part);
       if (name.empty()) {
-        // A tied model may have been saved with the head's name alone.
-        const bool head_serves = is_embedding && config.tie_word_embeddings && contains(kHeadName);
-        if (!head_serves) missing.push_back(part.write_name);
-      }
-      const std::string found = name.empty() ? kHeadName : name;
-      if (!contains(found)) continue;
-      expected.insert(found);
-      const SafetensorsTensor& tensor = info(found);
-      if (!has_shape(tensor, part.shape)) {
-        throw DataError(file_of(found).file_name(),
-                        fmt::format("tensor \"{}\" has a shape that config.json excludes", found),
-                        shape_text(tensor.shape), part.shape.to_string());
-      }
-      if (!is_float_dtype(tensor.dtype)) {
-        throw DataError(file_of(found).file_name(), fmt::format("tensor \"{}\" has an unsupported dtype", found),
-                        safetensors_dtype_name(tensor.dtype), "F32, BF16, F16 or F64");
+        missing.push_back(part.write_name);
+      } else {
+        check_tensor(name, part);
+        expected.insert(name);
       }
     }
-  }
-  if (config.tie_word_embeddings) expected.insert(kHeadName);
-  std::vector<std::string> unexpected;
-  for (const auto& [name, file] : file_of_) {
-    if (!expected.contains(name) && !is_ignored(name)) unexpected.push_back(name.substr(0, 200));
   }
   if (!missing.empty()) {
     const bool lacks_head = std::find(missing.begin(), missing.end(), kHeadName) != missing.end();
@@ -167,12 +166,16 @@ void HfFolder::check(const ModelConfig& config, const ParamTable& table) const {
                     listed(missing), "every parameter",
                     lacks_head ? "if the head is the embedding, config.json must say tie_word_embeddings: true" : "");
   }
+  std::vector<std::string> unexpected;
+  for (const auto& [name, file] : file_of_) {
+    if (!expected.contains(name) && !is_ignored(name)) unexpected.push_back(name.substr(0, 200));
+  }
   if (!unexpected.empty()) {
     throw DataError(path_.string(),
                     fmt::format("has {} tensors that config.json does not account for", unexpected.size()),
                     listed(unexpected), "the model's parameters only");
   }
-  if (config.tie_word_embeddings) check_tied_head();
+  if (has_tied_head_) check_tied_head();
 }
 
 void HfFolder::check_tied_head() const {
@@ -203,14 +206,10 @@ void HfFolder::read_parameter(const ParamSpec& param, std::span<float> out) cons
   }
   const int64_t row_elements = param.shape.num_elements() / param.shape[0];
   for (const ParamPart& part : param.parts) {
-    std::string name = name_of(part);
-    if (name.empty() && param.role == ParamRole::kEmbedding && contains(kHeadName)) name = kHeadName;
+    const std::string name = name_of(param, part);
     if (name.empty()) throw DataError(path_.string(), fmt::format("has no tensor \"{}\"", part.write_name));
+    check_tensor(name, part);
     const SafetensorsFile& file = file_of(name);
-    if (!has_shape(file.info(name), part.shape)) {
-      throw DataError(file.file_name(), fmt::format("tensor \"{}\" has the wrong shape", name),
-                      shape_text(file.info(name).shape), part.shape.to_string());
-    }
     file.read_f32(name, out.subspan(static_cast<size_t>(part.first_row * row_elements),
                                     static_cast<size_t>(part.shape.num_elements())));
   }

@@ -26,8 +26,8 @@ class HfFolder {
 
   /// DataError naming the tensors unless the folder holds exactly the table's: missing ones, unexpected ones (rotary
   /// inv_freq buffers are ignored), wrong shapes, dtypes that are not floating; and, with tied heads, an lm_head that
-  /// differs from the embedding. Call it once before the parameters are read.
-  void check(const ModelConfig& config, const ParamTable& table) const;
+  /// differs from the embedding. To be called before the parameters are read.
+  void check(const ModelConfig& config, const ParamTable& table);
 
   /// All parts of the parameter, converted to f32, in its stored layout; `out` has shape.num_elements() floats.
   void read_parameter(const ParamSpec& param, std::span<float> out) const;
@@ -41,13 +41,15 @@ class HfFolder {
   explicit HfFolder(std::filesystem::path folder) : path_(std::move(folder)) {}
   void add_file(SafetensorsFile file);
   /// The first of the part's names that the folder has; empty when none.
-  std::string name_of(const ParamPart& part) const;
+  std::string name_of(const ParamSpec& param, const ParamPart& part) const;
+  void check_tensor(const std::string& name, const ParamPart& part) const;
   const SafetensorsFile& file_of(const std::string& name) const;
   void check_tied_head() const;
 
   std::filesystem::path path_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, size_t> file_of_;  ///< tensor name -> index in files_
+  bool has_tied_head_ = false;             ///< as the config given to check() says
 };
 
 struct HfWriteOptions {
