@@ -48,7 +48,7 @@ void pack_weights(Executor& executor) {
 }
 
 void load_weights(Executor& executor, const std::filesystem::path& folder) {
-  const HfFolder weights = HfFolder::open(folder);
+  HfFolder weights = HfFolder::open(folder);
   weights.check(executor.program().config, executor.program().params);
   const std::vector<ParamSpec>& params = executor.program().params.params;
   for (size_t index = 0; index < params.size(); ++index) {
