@@ -121,22 +121,26 @@ void Trainer::enforce_policy(const StepState& state, const StepRecord& record) {
   }
 }
 
-EvalResult Trainer::evaluate(const BatchSource& source, int64_t batches) {
+std::optional<EvalResult> Trainer::evaluate(const BatchSource& source, int64_t batches,
+                                            const std::function<bool()>& should_stop) {
   const StepState saved = executor_.read_state();
   executor_.write_state(fresh_state(saved));
   Batch batch;
-  for (int64_t index = 0; index < batches; ++index) {
+  bool is_stopped = false;
+  for (int64_t index = 0; index < batches && !is_stopped; ++index) {
     batch.reset(executor_.program().options.batch);
     source.fill(static_cast<uint64_t>(index), batch);
     upload(batch);
     executor_.run(Phase::kEval);
+    is_stopped = should_stop();
   }
   const StepState sums = executor_.read_state();
   executor_.write_state(saved);
+  if (is_stopped) return std::nullopt;
   if (sums.supervised_tokens == 0)
     throw DataError("eval", "no supervised token in the evaluation data", 0, "1 or more");
-  return {.loss = sums.loss_sum / static_cast<double>(sums.supervised_tokens),
-          .supervised_tokens = sums.supervised_tokens};
+  return EvalResult{.loss = sums.loss_sum / static_cast<double>(sums.supervised_tokens),
+                    .supervised_tokens = sums.supervised_tokens};
 }
 
 Trainer::Progress Trainer::progress() const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "data/batch_source.h"
@@ -53,8 +54,10 @@ class Trainer {
   void upload(const Batch& batch);
   /// Runs one step. Throws NumericError past nan_limit, DataError when a token id lies outside the vocabulary.
   StepRecord step();
-  /// Mean loss over `batches` micro-batches of another source; changes no training state.
-  EvalResult evaluate(const BatchSource& source, int64_t batches);
+  /// Mean loss over `batches` micro-batches of another source; changes no training state. nullopt when `should_stop`
+  /// said so between two batches.
+  std::optional<EvalResult> evaluate(
+      const BatchSource& source, int64_t batches, const std::function<bool()>& should_stop = [] { return false; });
 
   int64_t steps_done() const { return steps_done_; }
   int64_t tokens_done() const { return tokens_done_; }

@@ -228,7 +228,7 @@ TEST(Trainer, EvaluationChangesNothing) {
   TinyRun without(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
   run_steps(with, 2);
   run_steps(without, 2);
-  const EvalResult result = with.trainer.evaluate(source, 3);
+  const EvalResult result = with.trainer.evaluate(source, 3).value();
   EXPECT_EQ(result.supervised_tokens, 192);
   EXPECT_NEAR(result.loss, std::log(96.0), 0.4);
   EXPECT_EQ(with.trainer.step().loss, without.trainer.step().loss);

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <span>
+
+#include "core/error.h"
+#include "io/file.h"
+#include "io/hf_folder.h"
+#include "io/safetensors_writer.h"
+#include "io/sealed_folder.h"
+#include "model/weights.h"
+#include "train/checkpoint_state.h"
+
+namespace litespark {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kStateFile = "state.json";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kRunFile = "run.toml";
+/// state.json, config.json, headers, manifest: generous.
+constexpr int64_t kSmallFilesBytes = int64_t{1} << 20;
+constexpr int64_t kMaxStateBytes = int64_t{8} << 20;
+
+std::string new_save_id() {
+  // Entropy beside the clock: two saves of two processes within one tick must not meet.
+  const auto ticks = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  std::random_device entropy;
+  const uint64_t bits = ticks ^ (uint64_t{entropy()} << 32) ^ entropy();
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(bits >> shift) & 15u];
+  return text;
+}
+
+std::span<const float> param_values(const std::vector<float>& flat, const ParamSpec& param) {
+  return std::span(flat).subspan(static_cast<size_t>(param.flat_offset),
+                                 static_cast<size_t>(param.shape.num_elements()));
+}
+
+std::vector<int64_t> extents(const Shape& shape) {
+  std::vector<int64_t> result;
+  for (int dim = 0; dim < shape.rank(); ++dim) result.push_back(shape[dim]);
+  return result;
+}
+
+void write_optimizer(const fs::path& path, const TrainingSnapshot& snapshot, const CheckpointContext& context) {
+  std::vector<SafetensorsWriter::Declaration> declared;
+  std::map<std::string, std::span<const float>> values;
+  const auto add = [&](const ParamSpec& param, const char* what, const std::vector<float>& flat) {
+    declared.push_back({.name = param.name + what, .dtype = SafetensorsDType::kF32, .shape = extents(param.shape)});
+    values[declared.back().name] = param_values(flat, param);
+  };
+  for (const ParamSpec& param : context.params.params) {
+    add(param, ".first_moment", snapshot.first_moment);
+    add(param, ".second_moment", snapshot.second_moment);
+    if (context.folder_dtype != DType::kF32) add(param, ".master", snapshot.master);
+  }
+  SafetensorsWriter writer(path, std::move(declared));
+  for (const SafetensorsTensor& tensor : writer.order()) writer.write_f32(tensor.name, values.at(tensor.name));
+  writer.commit();
+}
+
+void write_model(const fs::path& folder, const TrainingSnapshot& snapshot, const CheckpointContext& context) {
+  const ProvidePart provide = [&](const ParamSpec& param, const ParamPart& part, const ConsumeValues& consume) {
+    const std::span<const float> values = param_values(snapshot.master, param);
+    const auto count = static_cast<size_t>(part.shape.num_elements());
+    const size_t row_elements = count / static_cast<size_t>(part.shape[0]);
+    consume(values.subspan(static_cast<size_t>(part.first_row) * row_elements, count));
+  };
+  write_hf_folder(folder, context.config, context.params, provide,
+                  {.dtype = context.folder_dtype, .tokenizer_folder = context.tokenizer_folder});
+}
+
+void read_flat(const SafetensorsFile& file, const ParamSpec& param, const char* what, TensorId id, Executor& executor) {
+  const std::string name = param.name + what;
+  if (file.info(name).shape != extents(param.shape)) {
+    throw DataError(file.file_name() + ": " + name, "has the wrong shape for this model",
+                    file.info(name).num_elements(), param.shape.to_string());
+  }
+  std::vector<float> values(static_cast<size_t>(param.shape.num_elements()));
+  file.read_f32(name, values);
+  executor.write(id, values.data(), static_cast<int64_t>(values.size() * sizeof(float)));
+}
+
+void read_optimizer(const fs::path& path, DType folder_dtype, Executor& executor) {
+  const SafetensorsFile file = SafetensorsFile::open(path, Symlinks::kRefuse);
+  const Program& program = executor.program();
+  for (size_t p = 0; p < program.params.params.size(); ++p) {
+    const ParamSpec& param = program.params.params[p];
+    const ParamTensors& tensors = program.param_tensors[p];
+    read_flat(file, param, ".first_moment", tensors.first_moment, executor);
+    read_flat(file, param, ".second_moment", tensors.second_moment, executor);
+    if (folder_dtype != DType::kF32) read_flat(file, param, ".master", tensors.master, executor);
+  }
+}
+
+}  // namespace
+
+int64_t snapshot_bytes(const Program& program) {
+  return 3 * program.params.flat_size * static_cast<int64_t>(sizeof(float));
+}
+
+void take_snapshot(const Executor& executor, const Trainer& trainer, const RunTotals& totals,
+                   TrainingSnapshot& snapshot) {
+  const FlatTensors& flat = executor.program().flat;
+  const auto size = static_cast<size_t>(executor.program().params.flat_size);
+  const auto copy = [&](TensorId id, std::vector<float>& values) {
+    values.resize(size);
+    executor.read(id, values.data(), static_cast<int64_t>(size * sizeof(float)));
+  };
+  copy(flat.master, snapshot.master);
+  copy(flat.first_moment, snapshot.first_moment);
+  copy(flat.second_moment, snapshot.second_moment);
+  snapshot.progress = trainer.progress();
+  snapshot.totals = totals;
+}
+
+void write_checkpoint(const fs::path& destination, const TrainingSnapshot& snapshot, const CheckpointContext& context) {
+  SealedFolderWriter folder(destination, new_save_id());
+  write_model(folder.path(), snapshot, context);
+  write_optimizer(folder.path() / kOptimizerFile, snapshot, context);
+  write_text_file(folder.path() / kRunFile, context.run_toml);
+  write_text_file(folder.path() / kStateFile, checkpoint_state_json({.progress = snapshot.progress,
+                                                                     .totals = snapshot.totals,
+                                                                     .identity = context.identity,
+                                                                     .tuning = context.tuning,
+                                                                     .folder_dtype = context.folder_dtype}));
+  folder.seal();
+}
+
+int64_t checkpoint_bytes(const ParamTable& params, DType folder_dtype) {
+  const int64_t beside = folder_dtype == DType::kF32 ? 8 : 12;
+  return params.num_parameters * (dtype_bytes(folder_dtype) + beside) + kSmallFilesBytes;
+}
+
+ResumedState read_checkpoint(const fs::path& folder, const CheckpointContext& context, Executor& executor) {
+  check_sealed_folder(folder);
+  const fs::path state_path = folder / kStateFile;
+  const CheckpointState state =
+      parse_checkpoint_state(read_text_file(state_path, kMaxStateBytes, Symlinks::kRefuse), state_path.string());
+  require_same_run(state.identity, context.identity, folder.string());
+  load_weights(executor, folder);
+  read_optimizer(folder / kOptimizerFile, state.folder_dtype, executor);
+  pack_weights(executor);
+  return {.progress = state.progress, .totals = state.totals, .tuning = state.tuning};
+}
+
+}  // namespace litespark

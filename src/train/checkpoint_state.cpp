@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint_state.h"
+
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/error.h"
+#include "io/json_fields.h"
+#include "io/json_file.h"
+
+namespace litespark {
+namespace {
+
+constexpr int kFormatVersion = 1;
+
+/// A double as its 16 hexadecimal digits: exact, NaN and infinity included.
+std::string exact_text(double value) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  const auto bits = std::bit_cast<uint64_t>(value);
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[(bits >> shift) & 15u];
+  return text;
+}
+
+double exact_double(const std::string& text, const std::string& where) {
+  if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    throw DataError(where, "must be 16 hexadecimal digits", text, "a double's bits");
+  }
+  return std::bit_cast<double>(uint64_t{std::stoull(text, nullptr, 16)});
+}
+
+int64_t get_count(const JsonFields& fields, const char* name) {
+  const int64_t value = fields.get_int(name);
+  if (value < 0) throw DataError(fields.label(name), "must not be negative", value, "0 or more");
+  return value;
+}
+
+std::map<std::string, std::string> get_texts(const JsonFields& fields, const char* name) {
+  const nlohmann::json* const object = fields.find_object(name);
+  if (object == nullptr) throw DataError(fields.label(name), "is missing");
+  std::map<std::string, std::string> texts;
+  for (const auto& [key, value] : object->items()) {
+    if (!value.is_string()) throw DataError(fields.label(name), "must hold texts only", value.type_name(), "string");
+    texts[key] = value.get<std::string>();
+  }
+  return texts;
+}
+
+CheckpointState parse_fields(const nlohmann::json& json, const std::string& where) {
+  const JsonFields fields(json, where);
+  if (fields.get_int("format_version") != kFormatVersion) {
+    throw DataError(fields.label("format_version"), "is not one that this version reads",
+                    fields.get_int("format_version"), kFormatVersion);
+  }
+  CheckpointState state;
+  state.progress.steps_done = get_count(fields, "steps_done");
+  state.progress.tokens_done = get_count(fields, "tokens_done");
+  state.progress.skipped_in_a_row = get_count(fields, "skipped_in_a_row");
+  state.progress.optimizer_steps = get_count(fields, "optimizer_steps");
+  state.progress.skipped_steps = get_count(fields, "skipped_steps");
+  const nlohmann::json* const norms = fields.find("recent_norms");
+  if (norms == nullptr || !norms->is_array()) throw DataError(fields.label("recent_norms"), "must be a list");
+  for (const auto& norm : *norms) {
+    if (!norm.is_string()) throw DataError(fields.label("recent_norms"), "must hold texts");
+    state.progress.recent_norms.push_back(exact_double(norm.get<std::string>(), fields.label("recent_norms")));
+  }
+  state.totals.joules = exact_double(fields.get_string("joules"), fields.label("joules"));
+  state.totals.train_seconds = exact_double(fields.get_string("train_seconds"), fields.label("train_seconds"));
+  state.identity = get_texts(fields, "identity");
+  if (!state.identity.contains("seed")) {
+    throw DataError(fields.label("identity.seed"), "is missing: the random streams cannot be continued");
+  }
+  state.tuning = get_texts(fields, "tuning");
+  state.folder_dtype = parse_dtype(fields.get_string("folder_dtype"));
+  return state;
+}
+
+}  // namespace
+
+std::string checkpoint_state_json(const CheckpointState& state) {
+  nlohmann::json norms = nlohmann::json::array();
+  for (const double norm : state.progress.recent_norms) norms.push_back(exact_text(norm));
+  const nlohmann::json json = {{"format_version", kFormatVersion},
+                               {"steps_done", state.progress.steps_done},
+                               {"tokens_done", state.progress.tokens_done},
+                               {"skipped_in_a_row", state.progress.skipped_in_a_row},
+                               {"optimizer_steps", state.progress.optimizer_steps},
+                               {"skipped_steps", state.progress.skipped_steps},
+                               {"recent_norms", norms},
+                               {"joules", exact_text(state.totals.joules)},
+                               {"train_seconds", exact_text(state.totals.train_seconds)},
+                               {"identity", state.identity},
+                               {"tuning", state.tuning},
+                               {"folder_dtype", std::string(dtype_name(state.folder_dtype))}};
+  return json.dump(1) + "\n";
+}
+
+CheckpointState parse_checkpoint_state(const std::string& text, const std::string& where) {
+  const nlohmann::json json = parse_json(text, where);
+  if (!json.is_object()) throw DataError(where, "must hold an object");
+  try {
+    return parse_fields(json, where);
+  } catch (const ConfigError& error) {
+    throw DataError(where, error.what());  // a field of a file, not of the user's configuration
+  }
+}
+
+void require_same_run(const RunIdentity& stored, const RunIdentity& current, const std::string& where) {
+  std::set<std::string> names;
+  for (const auto& [name, text] : stored) names.insert(name);
+  for (const auto& [name, text] : current) names.insert(name);
+  std::string differences;
+  for (const std::string& name : names) {
+    const auto before = stored.find(name);
+    const auto now = current.find(name);
+    const std::string before_text = before == stored.end() ? "(absent)" : before->second;
+    const std::string now_text = now == current.end() ? "(absent)" : now->second;
+    if (before_text != now_text)
+      differences += "\n  " + name + ": checkpoint " + before_text + ", this run " + now_text;
+  }
+  if (differences.empty()) return;
+  throw ConfigError("checkpoint.resume", where + " belongs to another run:" + differences +
+                                             "\n  give back the old settings, or start anew with another `out` or "
+                                             "checkpoint.resume = \"never\"");
+}
+
+}  // namespace litespark

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_loop.h"
+
+namespace litespark {
+
+RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource* eval_source, const RunPlan& plan,
+                    const RunHooks& hooks) {
+  const auto is_due = [&](int64_t every) { return every > 0 && trainer.steps_done() % every == 0; };
+  bool is_stopped = false;
+  int64_t saved_step = -1;
+  const auto save = [&] {
+    if (saver == nullptr || saved_step == trainer.steps_done()) return;
+    saver->save(trainer, hooks.totals());
+    saved_step = trainer.steps_done();
+  };
+
+  while (trainer.steps_done() < plan.steps && !is_stopped) {
+    hooks.on_step(trainer.step());
+    is_stopped = hooks.should_stop();
+    if (eval_source != nullptr && !is_stopped && is_due(plan.eval_every)) {
+      const auto result = trainer.evaluate(*eval_source, plan.eval_batches, hooks.should_stop);
+      if (result) hooks.on_eval(trainer.steps_done(), *result);
+      is_stopped = hooks.should_stop();
+    }
+    if (is_due(plan.save_every)) save();
+  }
+  if (is_stopped || plan.saves_at_end) save();
+  if (saver != nullptr) saver->finish();
+  return is_stopped ? RunEnd::kStopped : RunEnd::kFinished;
+}
+
+}  // namespace litespark

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the current step to the last: steps, evaluations, saves, and a clean stop when somebody asks for one. Short
+// enough to read on one screen; what to print or record is the hooks' business.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "train/checkpoint_saver.h"
+#include "train/trainer.h"
+
+namespace litespark {
+
+struct RunPlan {
+  int64_t steps = 0;       ///< of the whole run
+  int64_t eval_every = 0;  ///< 0: never
+  int64_t eval_batches = 0;
+  int64_t save_every = 0;  ///< 0: only at the end
+  bool saves_at_end = true;
+};
+
+struct RunHooks {
+  std::function<void(const StepRecord&)> on_step = [](const StepRecord&) {};
+  std::function<void(int64_t step, const EvalResult&)> on_eval = [](int64_t, const EvalResult&) {};
+  /// Asked between steps, between evaluation batches and after saves.
+  std::function<bool()> should_stop = [] { return false; };
+  /// Totals for checkpoints, current when asked.
+  std::function<RunTotals()> totals = [] { return RunTotals{}; };
+};
+
+enum class RunEnd : uint8_t { kFinished, kStopped };
+
+/// `saver` and `eval_source` may be null. On a stop request the state is saved before this returns.
+RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource* eval_source, const RunPlan& plan,
+                    const RunHooks& hooks);
+
+}  // namespace litespark

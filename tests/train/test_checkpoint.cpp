@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Save and resume: bit-exact, refused when anything differs, damage named.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/error.h"
+#include "core/rng.h"
+#include "io/file.h"
+#include "io/hf_config.h"
+#include "io/hf_folder.h"
+#include "io/sealed_folder.h"
+#include "train/checkpoint.h"
+#include "train/tiny_run.h"
+
+namespace litespark {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CheckpointTest : testing::Test {
+  fs::path parent = fs::path(testing::TempDir()) / "checkpoint_test";
+  ModelConfig config = tiny_model();
+  ParamTable params = make_param_table(config);
+  CheckpointContext context{.config = config,
+                            .params = params,
+                            .identity = {{"seed", "1"}, {"data", "abc"}},
+                            .tuning = {{"matmul 64x32", "algo 3"}},
+                            .run_toml = "seed = 1\n"};
+
+  void SetUp() override {
+    fs::remove_all(parent);
+    fs::create_directories(parent);
+  }
+  std::unique_ptr<TinyRun> make_run(int64_t steps = 12) const {
+    return std::make_unique<TinyRun>(config, tiny_program_options(),
+                                     std::vector{random_batch(tiny_program_options().batch, {20, 7, 32}, 96, 1),
+                                                 random_batch(tiny_program_options().batch, {1, 5, 30}, 96, 2),
+                                                 random_batch(tiny_program_options().batch, {31, 32}, 96, 3)},
+                                     tiny_trainer_options(steps));
+  }
+  fs::path save(const TinyRun& run, const std::string& name) const {
+    TrainingSnapshot snapshot;
+    take_snapshot(run.executor, run.trainer, {.joules = 12.5, .train_seconds = 3.25}, snapshot);
+    write_checkpoint(parent / name, snapshot, context);
+    return parent / name;
+  }
+  ResumedState resume(TinyRun& run, const fs::path& folder) const {
+    const ResumedState state = read_checkpoint(folder, context, run.executor);
+    run.trainer.restore(state.progress);
+    return state;
+  }
+};
+
+TEST_F(CheckpointTest, ResumeAfterEveryStepContinuesBitForBit) {  // fault:C5, report:B6
+  const auto whole = make_run();
+  std::vector<StepRecord> expected;
+  for (int i = 0; i < 12; ++i) expected.push_back(whole->trainer.step());
+  for (int stop = 1; stop < 12; ++stop) {
+    const auto first = make_run();
+    for (int i = 0; i < stop; ++i) first->trainer.step();
+    const fs::path folder = save(*first, "step-" + std::to_string(stop));
+    const auto second = make_run();
+    const ResumedState state = resume(*second, folder);
+    EXPECT_EQ(state.totals, (RunTotals{.joules = 12.5, .train_seconds = 3.25}));
+    EXPECT_EQ(state.tuning.at("matmul 64x32"), "algo 3");
+    for (int i = stop; i < 12; ++i) {
+      const StepRecord record = second->trainer.step();
+      EXPECT_EQ(record.loss, expected[static_cast<size_t>(i)].loss) << stop << " " << i;
+      EXPECT_EQ(record.grad_norm, expected[static_cast<size_t>(i)].grad_norm);
+      EXPECT_EQ(record.lr, expected[static_cast<size_t>(i)].lr);
+      EXPECT_EQ(record.tokens, expected[static_cast<size_t>(i)].tokens);
+    }
+    EXPECT_EQ(second->weights(), whole->weights());
+  }
+}
+
+TEST_F(CheckpointTest, ABf16FolderKeepsItsMastersBesideIt) {
+  context.folder_dtype = DType::kBF16;
+  const auto run = make_run();
+  run->trainer.step();
+  const fs::path folder = save(*run, "step-1");
+  const auto other = make_run();
+  resume(*other, folder);
+  EXPECT_EQ(other->weights(), run->weights());
+  EXPECT_EQ(SafetensorsFile::open(folder / "model.safetensors").info("model.norm.weight").dtype,
+            SafetensorsDType::kBF16);
+}
+
+TEST_F(CheckpointTest, IsAHuggingFaceFolder) {
+  const auto run = make_run();
+  const fs::path folder = save(*run, "step-0");
+  EXPECT_EQ(read_hf_config(folder / "config.json").hidden_size, config.hidden_size);
+  EXPECT_NO_THROW(HfFolder::open(folder).check(config, params));
+}
+
+TEST_F(CheckpointTest, RefusesAnotherRunAndNamesEveryDifference) {  // report:B4, fault:D8
+  const auto run = make_run();
+  const fs::path folder = save(*run, "step-0");
+  context.identity = {{"seed", "1"}, {"data", "other"}, {"tokenizer", "t"}};
+  try {
+    read_checkpoint(folder, context, run->executor);
+    FAIL();
+  } catch (const ConfigError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("data: checkpoint abc, this run other"), std::string::npos) << message;
+    EXPECT_NE(message.find("tokenizer"), std::string::npos);
+    EXPECT_EQ(message.find("seed:"), std::string::npos);
+  }
+}
+
+TEST_F(CheckpointTest, RefusesDamageBeforeItTouchesTheModel) {  // fault:A6, fault:A7
+  const auto run = make_run();
+  run->trainer.step();
+  const fs::path folder = save(*run, "step-1");
+  const auto other = make_run();
+  const std::vector<float> before = other->weights();
+  const RandomStream random(1, 1);
+  uint64_t draw = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string original = read_text_file(entry.path(), 1 << 24);
+    for (int round = 0; round < 20; ++round) {
+      std::string damaged = original;
+      const uint64_t bit = random.below(draw++, original.size() * 8);
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+      std::ofstream(entry.path(), std::ios::binary) << damaged;
+      EXPECT_THROW(read_checkpoint(folder, context, other->executor), DataError) << entry.path() << " bit " << bit;
+    }
+    std::ofstream(entry.path(), std::ios::binary) << original;
+  }
+  EXPECT_EQ(other->weights(), before);
+  EXPECT_NO_THROW(resume(*other, folder));
+}
+
+TEST_F(CheckpointTest, RefusesTheMomentsOfAnotherShape) {
+  const auto run = make_run();
+  const fs::path folder = save(*run, "step-0");
+  config.intermediate_size = 64;
+  params = make_param_table(config);
+  TinyRun wider(config, tiny_program_options(), {random_batch(tiny_program_options().batch, {20}, 96, 1)},
+                tiny_trainer_options());
+  EXPECT_THROW(read_checkpoint(folder, context, wider.executor), DataError);
+}
+
+TEST_F(CheckpointTest, StatesItsSizeOnDiskWithinTheSmallFiles) {
+  const auto run = make_run();
+  const fs::path folder = save(*run, "step-0");
+  int64_t bytes = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    bytes += static_cast<int64_t>(entry.file_size());
+  EXPECT_LE(bytes, checkpoint_bytes(params, DType::kF32));
+  EXPECT_GT(bytes, checkpoint_bytes(params, DType::kF32) - (1 << 20));
+}
+
+}  // namespace
+}  // namespace litespark

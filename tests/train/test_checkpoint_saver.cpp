@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "core/error.h"
+#include "io/file_system.h"
+#include "io/sealed_folder.h"
+#include "train/checkpoint_saver.h"
+#include "train/tiny_run.h"
+
+namespace litespark {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Writes take their time, so that a save overlaps the steps after it; or fail.
+class SlowFileSystem final : public FileSystem {
+ public:
+  std::atomic<int> writes = 0;
+  std::atomic<bool> is_full = false;
+
+  ssize_t write(int descriptor, const void* data, size_t bytes) override {
+    ++writes;
+    if (is_full) {
+      errno = ENOSPC;
+      return -1;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return FileSystem::write(descriptor, data, bytes);
+  }
+};
+
+struct CheckpointSaverTest : testing::Test {
+  fs::path folder = fs::path(testing::TempDir()) / "checkpoint_saver_test";
+  ModelConfig config = tiny_model();
+  ParamTable params = make_param_table(config);
+  CheckpointContext context{.config = config, .params = params, .identity = {{"seed", "1"}}};
+
+  void SetUp() override { fs::remove_all(folder); }
+  std::unique_ptr<TinyRun> make_run() const {
+    return std::make_unique<TinyRun>(config, tiny_program_options(),
+                                     std::vector{random_batch(tiny_program_options().batch, {20, 7, 32}, 96, 1)},
+                                     tiny_trainer_options(40));
+  }
+};
+
+TEST_F(CheckpointSaverTest, SavesOneExactStepWhileTrainingGoesOn) {  // fault:A12, fault:A11
+  const auto run = make_run();
+  CheckpointStore store(folder);
+  std::vector<std::vector<float>> weights_at;
+  SlowFileSystem slow;
+  {
+    const ScopedFileSystem scope(slow);
+    CheckpointSaver saver(run->executor, store, context, {.retention = {.keep_last = 100}});
+    for (int step = 1; step <= 6; ++step) {
+      run->trainer.step();
+      weights_at.push_back(run->weights());
+      saver.save(run->trainer, {});
+      run->trainer.step();  // changes the weights while the save is being written
+      weights_at.push_back(run->weights());
+    }
+    saver.finish();
+    EXPECT_EQ(saver.last_saved_step(), 11);
+  }
+  EXPECT_GT(slow.writes, 6);
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{1, 3, 5, 7, 9, 11}));
+  for (const int64_t step : store.steps()) {
+    const auto other = make_run();
+    const ResumedState state = read_checkpoint(store.path_of(step), context, other->executor);
+    EXPECT_EQ(state.progress.steps_done, step);
+    EXPECT_EQ(other->weights(), weights_at[static_cast<size_t>(step - 1)]);
+  }
+}
+
+TEST_F(CheckpointSaverTest, AFullDiskFailsTheNextCallAndKeepsTheOldCheckpoint) {  // fault:A3
+  for (const bool is_async : {true, false}) {
+    fs::remove_all(folder);
+    const auto run = make_run();
+    CheckpointStore store(folder);
+    SlowFileSystem slow;
+    const ScopedFileSystem scope(slow);
+    CheckpointSaver saver(run->executor, store, context, {.is_async = is_async});
+    run->trainer.step();
+    saver.save(run->trainer, {});
+    saver.finish();
+    slow.is_full = true;
+    run->trainer.step();
+    EXPECT_THROW(
+        {
+          saver.save(run->trainer, {});
+          saver.finish();
+        },
+        IoError);
+    EXPECT_EQ(store.steps(), (std::vector<int64_t>{1}));
+    EXPECT_NO_THROW(check_sealed_folder(store.path_of(1)));
+    slow.is_full = false;
+    saver.save(run->trainer, {});  // the disk has room again
+    saver.finish();
+    EXPECT_EQ(store.newest(), 2);
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 3);  // two steps and the pointer, nothing else
+  }
+}
+
+TEST_F(CheckpointSaverTest, KeepsWhatTheRetentionSays) {
+  const auto run = make_run();
+  CheckpointStore store(folder);
+  CheckpointSaver saver(run->executor, store, context, {.retention = {.keep_last = 2, .keep_every = 4}});
+  for (int step = 0; step < 9; ++step) {
+    run->trainer.step();
+    saver.save(run->trainer, {});
+  }
+  saver.finish();
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{4, 8, 9}));
+}
+
+}  // namespace
+}  // namespace litespark

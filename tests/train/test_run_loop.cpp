@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "data/synthetic_source.h"
+#include "train/run_loop.h"
+#include "train/tiny_run.h"
+
+namespace litespark {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RunLoopTest : testing::Test {
+  fs::path folder = fs::path(testing::TempDir()) / "run_loop_test";
+  ModelConfig config = tiny_model();
+  ParamTable params = make_param_table(config);
+  CheckpointContext context{.config = config, .params = params, .identity = {{"seed", "1"}}};
+  TinyRun run{config,
+              tiny_program_options(),
+              {random_batch(tiny_program_options().batch, {20, 7, 32}, 96, 1)},
+              tiny_trainer_options(40)};
+  SyntheticSource eval_source{3, 96, {.num_tokens = 64, .max_documents = 2, .max_length = 32, .uniform = true}};
+  std::vector<int64_t> steps, evals;
+  RunHooks hooks{.on_step = [this](const StepRecord& record) { steps.push_back(record.step); },
+                 .on_eval = [this](int64_t step, const EvalResult&) { evals.push_back(step); }};
+
+  void SetUp() override { fs::remove_all(folder); }
+};
+
+TEST_F(RunLoopTest, StepsEvaluatesAndSavesWhenDue) {
+  CheckpointStore store(folder);
+  CheckpointSaver saver(run.executor, store, context, {.retention = {.keep_last = 100}});
+  EXPECT_EQ(run_training(run.trainer, &saver, &eval_source,
+                         {.steps = 10, .eval_every = 3, .eval_batches = 2, .save_every = 4}, hooks),
+            RunEnd::kFinished);
+  EXPECT_EQ(steps.size(), 10u);
+  EXPECT_EQ(evals, (std::vector<int64_t>{3, 6, 9}));
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{4, 8, 10}));
+}
+
+TEST_F(RunLoopTest, AStopRequestSavesTheStepItCameIn) {  // fault:B1, report:B38
+  for (const bool in_evaluation : {false, true}) {
+    SetUp();
+    steps.clear();
+    TinyRun fresh(config, tiny_program_options(), {random_batch(tiny_program_options().batch, {20, 7, 32}, 96, 1)},
+                  tiny_trainer_options(40));
+    CheckpointStore store(folder);
+    CheckpointSaver saver(fresh.executor, store, context, {});
+    int asked = 0;
+    hooks.should_stop = [&] { return ++asked >= (in_evaluation ? 5 : 3); };
+    EXPECT_EQ(run_training(fresh.trainer, &saver, in_evaluation ? &eval_source : nullptr,
+                           {.steps = 40, .eval_every = 3, .eval_batches = 50}, hooks),
+              RunEnd::kStopped);
+    EXPECT_EQ(steps.back(), 3);
+    EXPECT_EQ(store.newest(), 3);
+  }
+}
+
+TEST_F(RunLoopTest, RunsWithoutSaverOrEvaluation) {
+  EXPECT_EQ(run_training(run.trainer, nullptr, nullptr, {.steps = 2, .eval_every = 1, .save_every = 1}, hooks),
+            RunEnd::kFinished);
+  EXPECT_EQ(steps.size(), 2u);
+  EXPECT_TRUE(evals.empty());
+}
+
+}  // namespace
+}  // namespace litespark
