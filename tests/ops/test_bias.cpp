@@ -27,8 +27,8 @@ TEST(Bias, GradientKeepsTheErrorRule) {
                .accumulate = c.accumulate},
         .inputs = {}};
     fill_at_random(test, 8);
-    expect_kernel_rule(test.name, execute_on_cpu(test), reference::evaluate<double>(test.op, test.inputs),
-                       reference::evaluate<float>(test.op, test.inputs));
+    expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),
+                              reference::evaluate<float>(test.op, test.inputs));
   }
 }
 

@@ -70,8 +70,8 @@ TEST(Embedding, BadIdsAreCountedAndGiveZeroRows) {
 TEST(Embedding, GradientKeepsTheErrorRule) {
   for (const Case& c : kCases) {
     const auto test = backward_case(c);
-    expect_kernel_rule(test.name, execute_on_cpu(test), reference::evaluate<double>(test.op, test.inputs),
-                       reference::evaluate<float>(test.op, test.inputs));
+    expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),
+                              reference::evaluate<float>(test.op, test.inputs));
   }
 }
 

@@ -67,16 +67,16 @@ OpCase<op::HeadNormBackward<Tensor>> backward_case(const Case& c) {
 TEST(HeadNorm, ForwardKeepsTheErrorRule) {
   for (const Case& c : kCases) {
     const auto test = forward_case(c);
-    expect_kernel_rule(test.name, execute_on_cpu(test), reference::evaluate<double>(test.op, test.inputs),
-                       reference::evaluate<float>(test.op, test.inputs));
+    expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),
+                              reference::evaluate<float>(test.op, test.inputs));
   }
 }
 
 TEST(HeadNorm, BackwardKeepsTheErrorRule) {
   for (const Case& c : kCases) {
     const auto test = backward_case(c);
-    expect_kernel_rule(test.name, execute_on_cpu(test), reference::evaluate<double>(test.op, test.inputs),
-                       reference::evaluate<float>(test.op, test.inputs));
+    expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),
+                              reference::evaluate<float>(test.op, test.inputs));
   }
 }
 

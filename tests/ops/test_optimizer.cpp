@@ -50,8 +50,8 @@ TEST(Optimizer, AdamWKeepsTheErrorRule) {
   for (const int64_t size : {1, 15, 16, 17, 1000, 50000}) {
     for (const bool has_weight : {false, true}) {
       const auto test = adamw_case(size, has_weight);
-      expect_kernel_rule(test.name, execute_on_cpu(test), reference::evaluate<double>(test.op, test.inputs),
-                         reference::evaluate<float>(test.op, test.inputs));
+      expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),
+                                reference::evaluate<float>(test.op, test.inputs));
     }
   }
 }

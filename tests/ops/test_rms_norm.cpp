@@ -66,8 +66,8 @@ OpCase<op::RmsNormBackward<Tensor>> backward_case(const Case& c, bool first) {
 TEST(RmsNorm, ForwardKeepsTheErrorRule) {
   for (const Case& c : kCases) {
     const auto test = forward_case(c);
-    expect_kernel_rule(test.name, execute_on_cpu(test), reference::evaluate<double>(test.op, test.inputs),
-                       reference::evaluate<float>(test.op, test.inputs));
+    expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),
+                              reference::evaluate<float>(test.op, test.inputs));
   }
 }
 
@@ -98,8 +98,8 @@ TEST(RmsNorm, BackwardKeepsTheErrorRule) {
   for (const Case& c : kCases) {
     for (const bool first : {false, true}) {
       const auto test = backward_case(c, first);
-      expect_kernel_rule(test.name, execute_on_cpu(test), reference::evaluate<double>(test.op, test.inputs),
-                         reference::evaluate<float>(test.op, test.inputs));
+      expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),
+                                reference::evaluate<float>(test.op, test.inputs));
     }
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/conformance.h"
 
+#include <algorithm>
+
 #include "support/tolerance.h"
 
 namespace litespark::test {
@@ -20,6 +22,24 @@ void expect_kernel_rule(const std::string& case_name, const Execution& execution
 void expect_exact(const std::string& case_name, const Execution& execution, const Values& expected) {
   for (const auto& [name, values] : expected.tensors) {
     EXPECT_EQ(execution.bytes.at(name), encode(execution.dtypes.at(name), values)) << case_name << ": " << name;
+  }
+}
+
+void expect_same_bits(const std::string& what, const Execution& execution, const Execution& other) {
+  for (const auto& [name, bytes] : other.bytes) {
+    const auto& mine = execution.bytes.at(name);
+    const auto differing = std::mismatch(mine.begin(), mine.end(), bytes.begin(), bytes.end()).first - mine.begin();
+    EXPECT_TRUE(mine == bytes) << what << ": " << name << " differs from byte " << differing << " on";
+  }
+}
+
+void expect_close(const std::string& what, const Execution& execution, const Execution& other) {
+  for (const auto& [name, dtype] : other.dtypes) {
+    if (dtype != DType::kF32 && dtype != DType::kBF16) continue;
+    const ErrorStats stats = compare(execution.outputs.at(name), other.outputs.at(name));
+    const double limit = (dtype == DType::kBF16 ? 0x1p-7 : 1e-5) * stats.largest_expected;
+    EXPECT_TRUE(stats.kind_mismatches == 0 && stats.max_abs <= limit)
+        << what << ": " << name << ", " << stats.to_string();
   }
 }
 

@@ -2,22 +2,21 @@
 // Bias gradient: column sums, in blocks of a fixed number of rows, then over the blocks in order.
 #include "ops/cpu/column_sum.h"
 #include "ops/cpu/cpu_backend_impl.h"
+#include "ops/cpu/kernel_table.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/rows.h"
 
 namespace litespark::cpu {
 
 void CpuBackend::run(const op::BiasBackward<Tensor>& op) {
   const int64_t columns = op.dy.columns();
   float* partials = op.partials.as<float>();
-  visit_float_dtype(op.kName, op.dy.dtype, [&](auto tag) {
-    const auto* dy = op.dy.as<typename decltype(tag)::type>();
-    parallel_ranges(threads_, op.dy.rows(), op::kBiasRowsPerBlock, [&](int64_t begin, int64_t end) {
-      float* partial = partials + begin / op::kBiasRowsPerBlock * columns;
-      std::fill(partial, partial + columns, 0.0f);
-      for (int64_t row = begin; row < end; ++row) {
-        for (int64_t c = 0; c < columns; ++c) partial[c] += load_float(dy[row * columns + c]);
-      }
-    });
+  const auto add = kernel_table(isa_).add[index_of(op.dy.dtype)];
+  const Rows dy(op.dy);
+  parallel_ranges(threads_, op.dy.rows(), op::kBiasRowsPerBlock, [&](int64_t begin, int64_t end) {
+    float* partial = partials + begin / op::kBiasRowsPerBlock * columns;
+    std::fill(partial, partial + columns, 0.0f);
+    for (int64_t row = begin; row < end; ++row) add(partial, dy.row(row), columns);
   });
   sum_columns(threads_, {.out = op.dbias.as<float>(),
                          .partials = partials,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversion between f32 and bf16, or a plain copy.
+#include <cstddef>
+
 #include "ops/cpu/cpu_backend_impl.h"
+#include "ops/cpu/kernel_table.h"
 #include "ops/cpu/parallel.h"
 
 namespace litespark::cpu {
@@ -11,14 +14,13 @@ constexpr int64_t kElementsPerBlock = 16384;
 }  // namespace
 
 void CpuBackend::run(const op::Convert<Tensor>& op) {
-  visit_float_dtype(op.kName, op.x.dtype, [&](auto in_tag) {
-    visit_float_dtype(op.kName, op.out.dtype, [&](auto out_tag) {
-      const auto* x = op.x.as<typename decltype(in_tag)::type>();
-      auto* out = op.out.as<typename decltype(out_tag)::type>();
-      parallel_ranges(threads_, op.x.num_elements(), kElementsPerBlock, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) store_float(out[i], load_float(x[i]));
-      });
-    });
+  const auto convert = kernel_table(isa_).convert[index_of(op.x.dtype)][index_of(op.out.dtype)];
+  const int64_t x_bytes = dtype_bytes(op.x.dtype);
+  const int64_t out_bytes = dtype_bytes(op.out.dtype);
+  const auto* x = static_cast<const std::byte*>(op.x.data);
+  auto* out = static_cast<std::byte*>(op.out.data);
+  parallel_ranges(threads_, op.x.num_elements(), kElementsPerBlock, [&](int64_t begin, int64_t end) {
+    convert(x + begin * x_bytes, out + begin * out_bytes, end - begin);
   });
 }
 

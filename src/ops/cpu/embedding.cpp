@@ -6,7 +6,9 @@
 
 #include "core/step_state.h"
 #include "ops/cpu/cpu_backend_impl.h"
+#include "ops/cpu/kernel_table.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/rows.h"
 
 namespace litespark::cpu {
 namespace {
@@ -45,19 +47,17 @@ void CpuBackend::run(const op::EmbeddingForward<Tensor>& op) {
   const int32_t* ids = op.ids.as<int32_t>();
   auto* state = static_cast<StepState*>(op.state.data);
   state->bad_tokens += std::count_if(ids, ids + num_tokens, [&](int32_t id) { return !is_valid(id, vocab); });
-  visit_float_dtype(op.kName, op.table.dtype, [&](auto table_tag) {
-    visit_float_dtype(op.kName, op.out.dtype, [&](auto out_tag) {
-      const auto* table = op.table.as<typename decltype(table_tag)::type>();
-      auto* out = op.out.as<typename decltype(out_tag)::type>();
-      parallel_ranges(threads_, num_tokens, kRowsPerBlock, [&](int64_t begin, int64_t end) {
-        for (int64_t n = begin; n < end; ++n) {
-          const bool valid = is_valid(ids[n], vocab);
-          for (int64_t c = 0; c < channels; ++c) {
-            store_float(out[n * channels + c], valid ? load_float(table[ids[n] * channels + c]) : 0.0f);
-          }
-        }
-      });
-    });
+  const auto convert = kernel_table(isa_).convert[index_of(op.table.dtype)][index_of(op.out.dtype)];
+  const Rows table(op.table);
+  const Rows out(op.out);
+  parallel_ranges(threads_, num_tokens, kRowsPerBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      if (is_valid(ids[n], vocab)) {
+        convert(table.row(ids[n]), out.row(n), channels);
+      } else {
+        std::memset(out.row(n), 0, static_cast<size_t>(out.row_bytes()));
+      }
+    }
   });
 }
 
@@ -69,18 +69,14 @@ void CpuBackend::run(const op::EmbeddingBackward<Tensor>& op) {
   int32_t* order = starts + vocab + 1;
   sort_by_id(op.ids.as<int32_t>(), num_tokens, vocab, starts, order);
   float* dtable = op.dtable.as<float>();
-  visit_float_dtype(op.kName, op.dout.dtype, [&](auto tag) {
-    const auto* dout = op.dout.as<typename decltype(tag)::type>();
-    parallel_ranges(threads_, vocab, kTableRowsPerBlock, [&](int64_t begin, int64_t end) {
-      for (int64_t v = begin; v < end; ++v) {
-        float* row = dtable + v * channels;
-        if (!op.accumulate) std::fill(row, row + channels, 0.0f);
-        for (int32_t i = starts[v]; i < starts[v + 1]; ++i) {
-          const auto* source = dout + order[i] * channels;
-          for (int64_t c = 0; c < channels; ++c) row[c] += load_float(source[c]);
-        }
-      }
-    });
+  const auto add = kernel_table(isa_).add[index_of(op.dout.dtype)];
+  const Rows dout(op.dout);
+  parallel_ranges(threads_, vocab, kTableRowsPerBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t v = begin; v < end; ++v) {
+      float* row = dtable + v * channels;
+      if (!op.accumulate) std::fill(row, row + channels, 0.0f);
+      for (int32_t i = starts[v]; i < starts[v + 1]; ++i) add(row, dout.row(order[i]), channels);
+    }
   });
 }
 

@@ -2,10 +2,13 @@
 // Softmax cross-entropy, one row at a time: the value of a row never depends on how rows are cut into chunks.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "core/step_state.h"
 #include "ops/cpu/cpu_backend_impl.h"
+#include "ops/cpu/kernel_table.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/rows.h"
 
 namespace litespark::cpu {
 namespace {
@@ -16,38 +19,43 @@ bool is_scored(int32_t label, int64_t vocab) {
   return label >= 0 && label < vocab;
 }
 
-/// log(sum(exp(logits))) with the maximum taken out; `maximum` and `sum` are handed back for the gradient.
-template <class T>
-float log_sum_exp(const T* logits, int64_t vocab, float& maximum, float& sum) {
-  maximum = load_float(logits[0]);
-  for (int64_t v = 1; v < vocab; ++v) maximum = std::max(maximum, load_float(logits[v]));
-  sum = 0;
-  for (int64_t v = 0; v < vocab; ++v) sum += std::exp(load_float(logits[v]) - maximum);
-  return maximum + std::log(sum);
-}
+struct LossKernels {
+  const op::CrossEntropy<Tensor>& op;
+  const KernelTable& table;
+  int dtype;
 
-template <class T>
-void loss_row(const op::CrossEntropy<Tensor>& op, int64_t row) {
-  const int64_t vocab = op.logits.columns();
-  T* logits = op.logits.as<T>() + row * vocab;
-  const int32_t label = op.labels.as<int32_t>()[row];
-  const bool scored = is_scored(label, vocab);
-  float maximum = 0;
-  float sum = 1;
-  float lse = 0;
-  if (scored || op.log_sum_exp.has_value()) lse = log_sum_exp(logits, vocab, maximum, sum);
-  if (op.log_sum_exp.has_value()) op.log_sum_exp.as<float>()[row] = lse;
-  op.losses.as<float>()[row] = scored ? lse - load_float(logits[label]) : 0.0f;
-  if (!op.write_gradient) return;
-  if (!scored) {
-    std::fill(logits, logits + vocab, T{});
-    return;
+  float logit(const void* row, int32_t index) const {
+    return dtype == 0 ? static_cast<const float*>(row)[index] : to_float(static_cast<const bf16*>(row)[index]);
   }
-  const float scale = (1.0f + 2.0f * op.z_coefficient * lse) / sum;
-  const float label_logit = load_float(logits[label]);
-  for (int64_t v = 0; v < vocab; ++v) store_float(logits[v], std::exp(load_float(logits[v]) - maximum) * scale);
-  store_float(logits[label], std::exp(label_logit - maximum) * scale - 1.0f);
-}
+
+  void run_row(void* logits, int64_t row) const {
+    const int64_t vocab = op.logits.columns();
+    const int32_t label = op.labels.as<int32_t>()[row];
+    const bool scored = is_scored(label, vocab);
+    float loss = 0;
+    if (scored || op.log_sum_exp.has_value()) {
+      const SoftmaxStatistics statistics = table.softmax_statistics[dtype](logits, vocab);
+      const double log_sum = std::log(statistics.sum);
+      const double lse = static_cast<double>(statistics.maximum) + log_sum;
+      if (op.log_sum_exp.has_value()) op.log_sum_exp.as<float>()[row] = static_cast<float>(lse);
+      if (scored) {
+        // The two large numbers are subtracted first: close to a certain prediction only log_sum is left.
+        const float gap = statistics.maximum - logit(logits, label);
+        loss = static_cast<float>(static_cast<double>(gap) + log_sum);
+        const double slope = 1.0 + 2.0 * static_cast<double>(op.z_coefficient) * lse;
+        if (op.write_gradient) {
+          table.softmax_gradient[dtype]({.logits = logits,
+                                         .size = vocab,
+                                         .label = label,
+                                         .maximum = statistics.maximum,
+                                         .scale = static_cast<float>(slope / statistics.sum)});
+        }
+      }
+    }
+    op.losses.as<float>()[row] = loss;
+    if (op.write_gradient && !scored) std::memset(logits, 0, static_cast<size_t>(vocab * dtype_bytes(op.logits.dtype)));
+  }
+};
 
 }  // namespace
 
@@ -58,10 +66,10 @@ void CpuBackend::run(const op::CrossEntropy<Tensor>& op) {
   auto* state = static_cast<StepState*>(op.state.data);
   state->bad_tokens += std::count_if(
       labels, labels + rows, [&](int32_t label) { return label != op::kIgnoredLabel && !is_scored(label, vocab); });
-  visit_float_dtype(op.kName, op.logits.dtype, [&](auto tag) {
-    parallel_ranges(threads_, rows, kRowsPerBlock, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) loss_row<typename decltype(tag)::type>(op, row);
-    });
+  const LossKernels kernels{.op = op, .table = kernel_table(isa_), .dtype = index_of(op.logits.dtype)};
+  const Rows logits(op.logits);
+  parallel_ranges(threads_, rows, kRowsPerBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) kernels.run_row(logits.row(row), row);
   });
 }
 

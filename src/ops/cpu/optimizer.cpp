@@ -5,6 +5,7 @@
 
 #include "core/step_state.h"
 #include "ops/cpu/cpu_backend_impl.h"
+#include "ops/cpu/kernel_table.h"
 #include "ops/cpu/parallel.h"
 
 namespace litespark::cpu {
@@ -25,10 +26,9 @@ void CpuBackend::run(const op::GradientSquareSum<Tensor>& op) {
   const int64_t size = op.gradient.num_elements();
   const float* gradient = op.gradient.as<float>();
   double* partials = op.partials.as<double>();
+  const auto square_sum = kernel_table(isa_).square_sum;
   parallel_ranges(threads_, size, op::kSquareSumBlock, [&](int64_t begin, int64_t end) {
-    double sum = 0;
-    for (int64_t i = begin; i < end; ++i) sum += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
-    partials[begin / op::kSquareSumBlock] = sum;
+    partials[begin / op::kSquareSumBlock] = square_sum(gradient + begin, end - begin);
   });
   double total = 0;
   for (int64_t block = 0; block < ceil_div(size, op::kSquareSumBlock); ++block) total += partials[block];
@@ -58,26 +58,33 @@ void CpuBackend::run(const op::StepDecision<Tensor>& op) {
 void CpuBackend::run(const op::AdamW<Tensor>& op) {
   const auto& state = *static_cast<const StepState*>(op.state.data);
   if (state.skipped != 0) return;
-  float* master = op.master.as<float>();
-  float* first = op.first_moment.as<float>();
-  float* second = op.second_moment.as<float>();
-  const float* gradient = op.gradient.as<float>();
-  bf16* weight = op.weight.has_value() ? op.weight.as<bf16>() : nullptr;
-  const float decay = static_cast<float>(1.0 - static_cast<double>(state.learning_rate) * op.weight_decay);
-  const float beta1 = static_cast<float>(op.beta1);
-  const float beta2 = static_cast<float>(op.beta2);
-  const float new1 = static_cast<float>(1.0 - op.beta1);
-  const float new2 = static_cast<float>(1.0 - op.beta2);
-  const float eps = static_cast<float>(op.eps);
-  parallel_ranges(threads_, op.master.num_elements(), kElementsPerBlock, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const float g = gradient[i] * state.gradient_scale;
-      first[i] = beta1 * first[i] + new1 * g;
-      second[i] = beta2 * second[i] + new2 * g * g;
-      const float denominator = std::sqrt(second[i] / state.bias_correction2) + eps;
-      master[i] = master[i] * decay - state.learning_rate * (first[i] / state.bias_correction1) / denominator;
-      if (weight != nullptr) weight[i] = to_bf16(master[i]);
-    }
+  const double rate = static_cast<double>(state.learning_rate);
+  const AdamWPart whole{
+      .master = op.master.as<float>(),
+      .first_moment = op.first_moment.as<float>(),
+      .second_moment = op.second_moment.as<float>(),
+      .weight = op.weight.has_value() ? op.weight.as<bf16>() : nullptr,
+      .gradient = op.gradient.as<float>(),
+      .size = op.master.num_elements(),
+      .gradient_scale = state.gradient_scale,
+      .beta1 = static_cast<float>(op.beta1),
+      .new1 = static_cast<float>(1.0 - op.beta1),
+      .beta2 = static_cast<float>(op.beta2),
+      .new2 = static_cast<float>(1.0 - op.beta2),
+      .inverse_root_correction = static_cast<float>(1.0 / std::sqrt(static_cast<double>(state.bias_correction2))),
+      .eps = static_cast<float>(op.eps),
+      .step = static_cast<float>(rate / static_cast<double>(state.bias_correction1)),
+      .decay = static_cast<float>(1.0 - rate * op.weight_decay)};
+  const auto kernel = kernel_table(isa_).adamw;
+  parallel_ranges(threads_, whole.size, kElementsPerBlock, [&](int64_t begin, int64_t end) {
+    AdamWPart part = whole;
+    part.master += begin;
+    part.first_moment += begin;
+    part.second_moment += begin;
+    part.gradient += begin;
+    if (part.weight != nullptr) part.weight += begin;
+    part.size = end - begin;
+    kernel(part);
   });
 }
 

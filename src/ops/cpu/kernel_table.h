@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The row kernels of all ops but matmul and attention, once an instruction set, behind plain pointers. AVX2 and AVX-512
+// give the same bits; generic differs where they use a fused multiply-add.
+#pragma once
+
+#include <cstdint>
+
+#include "core/bf16.h"
+#include "core/dtype.h"
+#include "ops/cpu/cpu_backend.h"
+
+namespace litespark::cpu {
+
+/// One row of RmsNormForward. `delta` and `sum` may be null.
+struct NormForwardRow {
+  const void* x;      ///< residual dtype
+  const void* delta;  ///< compute dtype
+  void* sum;          ///< residual dtype
+  void* y;            ///< compute dtype
+  const float* weight;
+  int64_t size;
+  float eps;
+};
+
+/// One row of RmsNormBackward. `dresidual_cast` may be null; `dresidual` may be `dy`.
+struct NormBackwardRow {
+  void* dresidual;       ///< residual dtype; added to unless `first`
+  void* dresidual_cast;  ///< compute dtype
+  float* dweight;        ///< added to
+  const void* dy;        ///< compute dtype
+  const void* x;         ///< residual dtype
+  const float* weight;
+  int64_t size;
+  float rstd;
+  bool first;
+};
+
+struct SwiGluForwardRow {
+  void* h;
+  const void* gate;
+  const void* up;
+  int64_t size;
+};
+
+/// The outputs may be the inputs of the same name.
+struct SwiGluBackwardRow {
+  void* dgate;
+  void* dup;
+  const void* dh;
+  const void* gate;
+  const void* up;
+  int64_t size;
+};
+
+/// exp(logit - maximum) summed over a row.
+struct SoftmaxStatistics {
+  float maximum;
+  double sum;
+};
+
+/// logits[v] = exp(logits[v] - maximum) * scale, less 1 at the label.
+struct SoftmaxGradientRow {
+  void* logits;
+  int64_t size;
+  int64_t label;
+  float maximum;
+  float scale;
+};
+
+/// A stretch of AdamW with every scalar already combined and rounded once. `weight` may be null.
+struct AdamWPart {
+  float* master;
+  float* first_moment;
+  float* second_moment;
+  bf16* weight;
+  const float* gradient;
+  int64_t size;
+  float gradient_scale;
+  float beta1, new1;              ///< beta1, 1 - beta1
+  float beta2, new2;              ///< beta2, 1 - beta2
+  float inverse_root_correction;  ///< 1 / sqrt(bias_correction2)
+  float eps;
+  float step;   ///< learning rate / bias_correction1
+  float decay;  ///< 1 - learning rate * weight decay
+};
+
+/// Arrays are indexed by dtype: 0 for f32, 1 for bf16 (`index_of`). With two indices: residual, then compute dtype.
+struct KernelTable {
+  void (*convert[2][2])(const void* from, void* to, int64_t size);
+  void (*add[2])(float* to, const void* from, int64_t size);
+  float (*norm_forward[2][2])(const NormForwardRow& row);  ///< returns 1 / root mean square
+  void (*norm_backward[2][2])(const NormBackwardRow& row);
+  void (*swiglu_forward[2])(const SwiGluForwardRow& row);
+  void (*swiglu_backward[2])(const SwiGluBackwardRow& row);
+  SoftmaxStatistics (*softmax_statistics[2])(const void* logits, int64_t size);
+  void (*softmax_gradient[2])(const SoftmaxGradientRow& row);
+  double (*square_sum)(const float* values, int64_t size);
+  void (*adamw)(const AdamWPart& part);
+};
+
+inline int index_of(DType dtype) {
+  return dtype == DType::kBF16 ? 1 : 0;
+}
+
+/// The best table that `isa` may run.
+const KernelTable& kernel_table(CpuIsa isa);
+
+/// The tables themselves; call them only where the processor has the instructions.
+const KernelTable& kernel_table_generic();
+const KernelTable& kernel_table_avx2();
+const KernelTable& kernel_table_avx512();
+
+}  // namespace litespark::cpu

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fills a table with the kernels of one Vec16 type.
+#pragma once
+
+#include "ops/cpu/adamw_kernel.h"
+#include "ops/cpu/elementwise_kernels.h"
+#include "ops/cpu/kernel_table.h"
+#include "ops/cpu/norm_kernels.h"
+#include "ops/cpu/softmax_kernels.h"
+#include "ops/cpu/swiglu_kernels.h"
+
+namespace litespark::cpu {
+
+template <class Vec>
+constexpr KernelTable make_kernel_table() {
+  return {
+      .convert = {{convert_elements<Vec, float, float>, convert_elements<Vec, float, bf16>},
+                  {convert_elements<Vec, bf16, float>, convert_elements<Vec, bf16, bf16>}},
+      .add = {add_elements<Vec, float>, add_elements<Vec, bf16>},
+      .norm_forward = {{norm_forward<Vec, float, float>, norm_forward<Vec, float, bf16>},
+                       {norm_forward<Vec, bf16, float>, norm_forward<Vec, bf16, bf16>}},
+      .norm_backward = {{norm_backward<Vec, float, float>, norm_backward<Vec, float, bf16>},
+                        {norm_backward<Vec, bf16, float>, norm_backward<Vec, bf16, bf16>}},
+      .swiglu_forward = {swiglu_forward<Vec, float>, swiglu_forward<Vec, bf16>},
+      .swiglu_backward = {swiglu_backward<Vec, float>, swiglu_backward<Vec, bf16>},
+      .softmax_statistics = {softmax_statistics<Vec, float>, softmax_statistics<Vec, bf16>},
+      .softmax_gradient = {softmax_gradient<Vec, float>, softmax_gradient<Vec, bf16>},
+      .square_sum = square_sum<Vec>,
+      .adamw = adamw<Vec>,
+  };
+}
+
+}  // namespace litespark::cpu
