@@ -61,7 +61,7 @@ std::string linked_backends() {
 }
 
 RunConfig load_run(const CommandLine& line) {
-  const RunConfig config = read_run_file(line.positionals.at(0), line.overrides);
+  RunConfig config = read_run_file(line.positionals.at(0), line.overrides);
   for (const std::string& setting : config.ignored_settings()) {
     std::cerr << "litespark: warning: no effect: " << setting << "\n";
   }
@@ -75,7 +75,7 @@ CommandLine with_gpus(CommandLine line, const std::optional<int64_t>& gpus) {
 
 ModelConfig model_of(const RunConfig& config) {
   if (config.model.init == ModelInit::kScratch) return scratch_model_config(config);
-  const ModelConfig shape = read_hf_config(std::filesystem::path(config.model.path) / "config.json");
+  ModelConfig shape = read_hf_config(std::filesystem::path(config.model.path) / "config.json");
   if (config.data.seq_len > shape.max_position_embeddings) {
     throw ConfigError("data.seq_len", "is longer than the model's context", config.data.seq_len,
                       "at most the folder's max_position_embeddings, " + std::to_string(shape.max_position_embeddings));

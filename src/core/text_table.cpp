@@ -37,7 +37,9 @@ std::string TextTable::to_string(const std::string& indent) const {
     for (size_t i = 0; i < num_columns; ++i) {
       const std::string cell = i < rows_[r].size() ? rows_[r][i] : std::string();
       const std::string padding(widths[i] - width_of(cell), ' ');
-      line += i == 0 ? cell + padding : "  " + padding + cell;
+      if (i > 0) line.append("  ").append(padding);
+      line += cell;
+      if (i == 0) line += padding;
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";

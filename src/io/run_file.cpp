@@ -3,20 +3,19 @@
 
 #include <toml++/toml.h>
 
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "core/error.h"
 #include "core/json_text.h"
+#include "io/file.h"
 
 namespace litespark {
 namespace {
 
 /// A run file is written by hand; anything larger is some other file.
-constexpr size_t kLargestRunFileBytes = 1 << 20;
+constexpr int64_t kLargestRunFileBytes = 1 << 20;
 
 /// Assigns the nodes of a parsed document, remembering where they stood.
 class TomlReader {
@@ -34,7 +33,6 @@ class TomlReader {
       } else if (fields_.has_section(path)) {
         throw ConfigError(where + ": " + path, "wrong type", kind_name(node), "a section, [" + path + "]");
       } else {
-        // The first key inside an unknown section says more than the section alone: it may be known elsewhere.
         throw_unknown_key(fields_, path, where);
       }
     }
@@ -87,18 +85,12 @@ class TomlReader {
   const Fields& fields_;
 };
 
-std::string read_text(const std::filesystem::path& path) {
+std::string read_run_text(const std::filesystem::path& path) {
   std::error_code status;
   if (!std::filesystem::is_regular_file(path, status)) {
-    throw ConfigError(path.string(), "is not a file that can be read", "nothing", "a run file (TOML)");
+    throw ConfigError(path.string(), "is not a file", "nothing to read", "a run file (TOML)");
   }
-  std::ifstream stream(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(stream), {});
-  if (!stream.good() && !stream.eof()) throw ConfigError(path.string(), "cannot be read");
-  if (text.size() > kLargestRunFileBytes) {
-    throw ConfigError(path.string(), "is too large for a run file", text.size(), "at most 1 MiB");
-  }
-  return text;
+  return read_text_file(path, kLargestRunFileBytes);
 }
 
 }  // namespace
@@ -135,7 +127,7 @@ void apply_overrides(std::span<const ConfigOverride> overrides, const Fields& fi
 RunConfig read_run_file(const std::filesystem::path& path, std::span<const ConfigOverride> overrides) {
   RunConfig config;
   const Fields fields = Fields::of(config);
-  read_toml(read_text(path), path.filename().string(), fields);
+  read_toml(read_run_text(path), path.filename().string(), fields);
   apply_overrides(overrides, fields);
   if (config.out.empty()) config.out = "runs/" + path.stem().string();
   config.validate();

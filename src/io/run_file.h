@@ -25,8 +25,8 @@ void read_toml(std::string_view text, std::string_view name, const Fields& field
 /// different values.
 void apply_overrides(std::span<const ConfigOverride> overrides, const Fields& fields);
 
-/// File, then overrides, then RunConfig::validate; an unset `out` becomes runs/<the file's stem>. Throws ConfigError;
-/// also when the file cannot be read.
+/// File, then overrides, then RunConfig::validate; an unset `out` becomes runs/<the file's stem>. Throws ConfigError,
+/// also when there is no such file; DataError above 1 MiB, IoError when reading fails.
 RunConfig read_run_file(const std::filesystem::path& path, std::span<const ConfigOverride> overrides = {});
 
 /// All set keys; read_run_file gives back an equal configuration.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run file cannot say in one key: contradictions, derived values, and the model that the shape keys describe.
+// What a run file cannot say in one key: contradictions and derived values.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -11,12 +11,6 @@
 
 namespace litespark {
 namespace {
-
-int64_t required(const std::optional<int64_t>& value, const char* key) {
-  if (value) return *value;
-  throw ConfigError(std::string("model.") + key, "is needed with model.init = \"scratch\"", "nothing", "a number",
-                    "or set model.init = \"folder\" and model.path");
-}
 
 void validate_model(const RunConfig& config) {
   const ModelSection& model = config.model;
@@ -111,38 +105,6 @@ std::vector<std::string> given_shape_keys(ModelSection model) {
   return given;
 }
 
-RopeConfig rope_of(const ModelSection& model) {
-  const RopeScalingSection& scaling = model.rope_scaling;
-  RopeConfig rope{.theta = model.rope_theta.value_or(RopeConfig{}.theta), .scaling = scaling.rope_type};
-  if (scaling.rope_type == RopeScaling::kNone) return rope;
-  if (!scaling.factor) {
-    throw ConfigError("model.rope_scaling.factor", "is needed with this rope_type", "nothing", "for example 8");
-  }
-  rope.factor = *scaling.factor;
-  if (scaling.rope_type != RopeScaling::kLlama3) return rope;
-  if (!scaling.original_max_position_embeddings) {
-    throw ConfigError("model.rope_scaling.original_max_position_embeddings", "is needed with rope_type = \"llama3\"",
-                      "nothing", "for example 8192");
-  }
-  rope.low_freq_factor = scaling.low_freq_factor.value_or(rope.low_freq_factor);
-  rope.high_freq_factor = scaling.high_freq_factor.value_or(rope.high_freq_factor);
-  rope.original_max_position_embeddings = *scaling.original_max_position_embeddings;
-  return rope;
-}
-
-void refuse_foreign_keys(const ModelSection& model) {
-  const ModelFamily family = model.model_type;
-  const std::string name = family_name(family);
-  const auto refuse = [&](const char* key, const char* families) {
-    throw ConfigError(std::string("model.") + key, "is not a setting of this model_type", name, families);
-  };
-  if (model.attention_bias && family != ModelFamily::kLlama && family != ModelFamily::kQwen3) {
-    refuse("attention_bias", "llama or qwen3");
-  }
-  if (model.mlp_bias && family != ModelFamily::kLlama) refuse("mlp_bias", "llama");
-  if (model.sliding_window && family != ModelFamily::kMistral) refuse("sliding_window", "mistral");
-}
-
 }  // namespace
 
 DType PrecisionSection::residual_dtype() const {
@@ -173,51 +135,6 @@ std::optional<int64_t> MemorySection::budget_bytes() const {
 
 int64_t ClusterSection::data_parallel() const {
   return dp > 0 ? dp : std::max<int64_t>(1, gpus / std::max<int64_t>(1, tp * pp * cp));
-}
-
-ModelConfig scratch_model_config(const RunConfig& config) {
-  const ModelSection& model = config.model;
-  refuse_foreign_keys(model);
-  ModelConfig shape;
-  shape.family = model.model_type;
-  const bool is_byte_text = config.data.source == DataSource::kText && !model.vocab_size;
-  shape.vocab_size = is_byte_text ? 256 : required(model.vocab_size, "vocab_size");
-  shape.hidden_size = required(model.hidden_size, "hidden_size");
-  shape.intermediate_size = required(model.intermediate_size, "intermediate_size");
-  shape.num_hidden_layers = required(model.num_hidden_layers, "num_hidden_layers");
-  shape.num_attention_heads = required(model.num_attention_heads, "num_attention_heads");
-  shape.num_key_value_heads = model.num_key_value_heads.value_or(shape.num_attention_heads);
-  if (!model.head_dim && shape.hidden_size % shape.num_attention_heads != 0) {
-    throw ConfigError("model.num_attention_heads", "does not divide model.hidden_size", shape.num_attention_heads,
-                      "a divisor of " + std::to_string(shape.hidden_size), "or set model.head_dim");
-  }
-  shape.head_dim = model.head_dim.value_or(shape.hidden_size / shape.num_attention_heads);
-  shape.max_position_embeddings = model.max_position_embeddings.value_or(config.data.seq_len);
-  shape.rms_norm_eps = model.rms_norm_eps.value_or(shape.rms_norm_eps);
-  shape.initializer_range = model.initializer_range.value_or(shape.initializer_range);
-  shape.rope = rope_of(model);
-  shape.tie_word_embeddings = model.tie_word_embeddings.value_or(false);
-  shape.has_qkv_bias = model.model_type == ModelFamily::kQwen2 || model.attention_bias.value_or(false);
-  shape.has_output_bias = model.attention_bias.value_or(false);
-  shape.has_mlp_bias = model.mlp_bias.value_or(false);
-  shape.has_qk_norm = model.model_type == ModelFamily::kQwen3;
-  shape.sliding_window = model.sliding_window.value_or(0);
-  for (const auto& [id, list] :
-       {std::pair{model.bos_token_id, &shape.bos_token_ids}, std::pair{model.eos_token_id, &shape.eos_token_ids}}) {
-    if (id) list->push_back(*id);
-  }
-  shape.pad_token_id = model.pad_token_id.value_or(-1);
-  for (const auto& [key, id] : {std::pair{"bos_token_id", model.bos_token_id},
-                                {"eos_token_id", model.eos_token_id},
-                                {"pad_token_id", model.pad_token_id}}) {
-    if (id && *id >= shape.vocab_size) {
-      throw ConfigError(std::string("model.") + key, "is not in the vocabulary", *id,
-                        "less than model.vocab_size = " + std::to_string(shape.vocab_size));
-    }
-  }
-  shape.folder_dtype = config.precision.compute;
-  shape.validate();
-  return shape;
 }
 
 void RunConfig::validate() const {

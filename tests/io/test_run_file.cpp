@@ -153,7 +153,7 @@ TEST_F(RunFile, ContradictionsAreFoundOnReading) {
 TEST_F(RunFile, UnreadableFilesAreRefused) {
   EXPECT_TRUE(contains(error_text<ConfigError>([&] { read_run_file(folder_ / "absent.toml"); }), "absent.toml"));
   EXPECT_THROW(read_run_file(folder_), ConfigError);
-  EXPECT_THROW(read_run_file(write(std::string(1 << 21, '#'))), ConfigError);
+  EXPECT_THROW(read_run_file(write(std::string(1 << 21, '#'))), DataError);
 }
 
 }  // namespace
