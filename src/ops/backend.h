@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -50,6 +51,12 @@ class Backend {
 
   /// Makes library objects (primitives, algorithm choices) for an op before the first step. Default: nothing.
   virtual void prepare(const op::AnyOp<Tensor>&) {}
+
+  /// Every choice that was made by timing or by what libraries this machine has, as text; goes into manifests and
+  /// checkpoints. Default: there are none.
+  virtual std::map<std::string, std::string> tuning() const { return {}; }
+  /// Takes such choices back before ops are prepared, so that a resumed run makes the same ones.
+  virtual void set_tuning(const std::map<std::string, std::string>& /*choices*/) {}
 
   /// Records the ops that `body` runs on this backend instead of executing them; everything in it must have run once
   /// before, and `body` may not copy, allocate or synchronize. nullptr, with `body` not called, where the device has no

@@ -9,10 +9,17 @@
 
 namespace litespark {
 
+/// Which attention kernels to use where cuDNN has a plan.
+enum class AttentionKind {
+  kAuto,      ///< cuDNN when its library is found, else our own
+  kPortable,  ///< our own kernels everywhere
+  kCudnn,     ///< like kAuto, but an error when the library is not found
+};
+
 struct CudaOptions {
   int ordinal = 0;            ///< device index among those that the driver shows
   bool deterministic = true;  ///< refuse algorithms whose result depends on the order of atomics
-  std::string tuning_file;    ///< where timed matmul choices are kept; empty: not kept
+  AttentionKind attention = AttentionKind::kAuto;
 };
 
 /// Number of usable GPUs; 0 without a driver.

@@ -3,6 +3,7 @@
 // them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -28,7 +29,7 @@ using AttentionLibraryPtr = std::unique_ptr<AttentionLibrary, AttentionLibraryDe
 AttentionLibraryPtr make_attention_library(const DeviceContext& context, const CudaOptions& options);
 
 /// Scratch sizes as the two libraries state them (sizes.cpp).
-std::unique_ptr<BackendSizes> make_cuda_sizes(const MatmulLibrary& matmul, const AttentionLibrary& attention);
+std::unique_ptr<BackendSizes> make_cuda_sizes(const MatmulLibrary& matmul, AttentionLibrary& attention);
 
 /// Page-locked buffers through which host memory of any kind reaches the device (transfer.cpp).
 class Staging;
@@ -52,6 +53,8 @@ class CudaBackend final : public Backend {
   void copy_to_host(void* destination, const void* source, int64_t bytes) override;
   void synchronize() override;
   void prepare(const op::AnyOp<Tensor>& op) override;
+  std::map<std::string, std::string> tuning() const override;
+  void set_tuning(const std::map<std::string, std::string>& choices) override;
   std::unique_ptr<CapturedGraph> capture(const std::function<void()>& body) override;
 
   void run(const op::EmbeddingForward<Tensor>& op) override;

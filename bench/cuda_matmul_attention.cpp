@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times the matmuls and the attention of the shapes that Litespark is measured by, through the backend's own ops:
+//   bench_cuda_matmul_attention [matmul|attention|all] [--json=FILE] [--seconds=0.3]
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <string_view>
+
+#include "core/error.h"
+#include "op_timer.h"
+#include "ops/cuda/cuda_backend.h"
+
+namespace litespark::bench {
+namespace {
+
+struct Model {
+  const char* name;
+  int64_t tokens;
+  int hidden, heads, kv_heads, head_dim, ffn, vocab;
+};
+
+constexpr Model kModels[] = {
+    {"3B", 16384, 3072, 24, 8, 128, 8192, 128256},
+    {"1B", 16384, 2048, 32, 8, 64, 8192, 128256},
+    {"160M", 32768, 768, 12, 12, 64, 2048, 32000},
+    {"1.6B", 8192, 1600, 25, 25, 64, 4288, 50304},
+};
+
+struct Layer {
+  const char* name;
+  int64_t rows, in_features, out_features;
+};
+
+/// The head runs on chunks of tokens, so that its logits stay small.
+std::vector<Layer> layers_of(const Model& model) {
+  const int64_t head_rows = std::min<int64_t>(model.tokens, 4096);
+  const int64_t q_features = int64_t{model.heads} * model.head_dim;
+  const int64_t qkv_features = int64_t{model.heads + 2 * model.kv_heads} * model.head_dim;
+  return {{"qkv", model.tokens, model.hidden, qkv_features},
+          {"o", model.tokens, q_features, model.hidden},
+          {"gate_up", model.tokens, model.hidden, 2 * model.ffn},
+          {"down", model.tokens, model.ffn, model.hidden},
+          {"head", head_rows, model.hidden, model.vocab}};
+}
+
+struct Report {
+  std::vector<Row> rows;
+  void add(Row row) {
+    print_row(row);
+    rows.push_back(std::move(row));
+  }
+};
+
+/// Times `op` after its preparation; a failure becomes a row that says so.
+template <class Op>
+void measure(Report& report, Row row, Backend& backend, const OpTimer& timer, const Op& op, bool prepare) {
+  try {
+    if (prepare) backend.prepare(op);
+    timer.time(row, [&] { backend.run(op); });
+  } catch (const Error& error) {
+    row.error = error.what();
+  }
+  report.add(std::move(row));
+}
+
+void bench_layer(Report& report, Backend& backend, const OpTimer& timer, const Model& model, const Layer& layer,
+                 bool tuned) {
+  CaseTensors tensors(backend);
+  const LinearShape shape{.rows = layer.rows,
+                          .in_features = layer.in_features,
+                          .out_features = layer.out_features,
+                          .compute = DType::kBF16};
+  const Tensor x = tensors.random(DType::kBF16, {layer.rows, layer.in_features});
+  const Tensor y = tensors.random(DType::kBF16, {layer.rows, layer.out_features});
+  const Tensor weight = tensors.random(DType::kBF16, {layer.out_features, layer.in_features}, 0.02f);
+  const Tensor dweight = tensors.zeros(DType::kF32, {layer.out_features, layer.in_features});
+  const Tensor scratch = tensors.scratch(backend.sizes().matmul_forward_scratch_bytes(shape));
+  const auto row = [&](const char* pass) {
+    const std::string name = std::string(model.name) + " " + layer.name + " " + pass + " [" +
+                             std::to_string(layer.rows) + "] " + std::to_string(layer.in_features) + " -> " +
+                             std::to_string(layer.out_features);
+    return Row{.group = "matmul",
+               .name = name,
+               .implementation = tuned ? "cublaslt timed" : "cublaslt first guess",
+               .flops = 2.0 * static_cast<double>(layer.rows * layer.in_features * layer.out_features)};
+  };
+  const op::MatmulForward<Tensor> forward{.y = y,
+                                          .x = x,
+                                          .weight = weight,
+                                          .scratch = scratch,
+                                          .in_features = layer.in_features,
+                                          .out_features = layer.out_features};
+  const op::MatmulBackwardInput<Tensor> input{.dx = x,
+                                              .dy = y,
+                                              .weight = weight,
+                                              .scratch = scratch,
+                                              .in_features = layer.in_features,
+                                              .out_features = layer.out_features};
+  const op::MatmulBackwardWeight<Tensor> weights{
+      .dweight = dweight, .dy = y, .x = x, .scratch = scratch, .accumulate = true};
+  measure(report, row("forward"), backend, timer, forward, tuned);
+  const Tensor fresh_y = tensors.random(DType::kBF16, {layer.rows, layer.out_features});
+  op::MatmulBackwardInput<Tensor> fresh_input = input;
+  fresh_input.dy = fresh_y;
+  measure(report, row("backward input"), backend, timer, fresh_input, tuned);
+  const Tensor fresh_x = tensors.random(DType::kBF16, {layer.rows, layer.in_features});
+  op::MatmulBackwardWeight<Tensor> fresh_weights = weights;
+  fresh_weights.dy = fresh_y;
+  fresh_weights.x = fresh_x;
+  measure(report, row("backward weight"), backend, timer, fresh_weights, tuned);
+}
+
+struct AttentionCase {
+  int batch, length, heads, kv_heads, head_dim, window;
+};
+
+/// 16k tokens in every case: what changes is how they are divided.
+std::vector<AttentionCase> attention_cases() {
+  std::vector<AttentionCase> cases;
+  for (const int length : {1024, 2048, 4096, 8192, 16384}) {
+    cases.push_back({16384 / length, length, 24, 8, 128, 0});
+    cases.push_back({16384 / length, length, 32, 8, 64, 0});
+  }
+  cases.push_back({4, 4096, 24, 24, 128, 0});
+  cases.push_back({4, 4097, 24, 8, 128, 0});
+  cases.push_back({16, 2048, 12, 12, 64, 0});
+  cases.push_back({8, 1024, 25, 25, 64, 0});
+  cases.push_back({1, 16384, 24, 8, 128, 4096});
+  return cases;
+}
+
+/// 4 T^2 D H / 2 for the causal half; windows counted exactly.
+double attention_flops(const AttentionCase& test) {
+  double pairs = 0;
+  for (int query = 0; query < test.length; ++query) {
+    pairs += test.window > 0 ? std::min(query + 1, test.window) : query + 0.5;
+  }
+  return 4.0 * pairs * test.head_dim * test.heads * test.batch;
+}
+
+std::string attention_name(const AttentionCase& test, const char* pass) {
+  std::string name = "B=" + std::to_string(test.batch) + " T=" + std::to_string(test.length) +
+                     " H=" + std::to_string(test.heads) + "/" + std::to_string(test.kv_heads) +
+                     " D=" + std::to_string(test.head_dim);
+  if (test.window > 0) name += " window=" + std::to_string(test.window);
+  return name + " " + pass;
+}
+
+op::AttentionShape shape_of(const AttentionCase& test) {
+  return {.num_heads = test.heads,
+          .num_kv_heads = test.kv_heads,
+          .head_dim = test.head_dim,
+          .window = test.window,
+          .scale = 1.0f / std::sqrt(static_cast<float>(test.head_dim)),
+          .max_documents = test.batch,
+          .max_length = test.length,
+          .uniform = true};
+}
+
+/// What the backend says it runs for the op of this direction.
+std::string chosen(Backend& backend, const char* direction, const std::string& mode) {
+  std::string choice = "?";
+  for (const auto& [key, value] : backend.tuning()) {
+    if (key.starts_with(direction)) choice = value;
+  }
+  return choice + ", " + mode;
+}
+
+void bench_attention(Report& report, const CudaOptions& options, const std::string& mode, const GpuMonitor& monitor,
+                     double seconds, const AttentionCase& test) {
+  // A backend a case: its list of choices then holds this case alone.
+  const auto backend = make_cuda_backend(options);
+  const OpTimer timer(*backend, monitor, seconds);
+  CaseTensors tensors(*backend);
+  const op::AttentionShape shape = shape_of(test);
+  const int64_t tokens = int64_t{test.batch} * test.length;
+  const int64_t packed = int64_t{test.heads + 2 * test.kv_heads} * test.head_dim;
+  const int64_t out_columns = int64_t{test.heads} * test.head_dim;
+  std::vector<int32_t> offsets;
+  for (int i = 0; i <= test.batch; ++i) offsets.push_back(i * test.length);
+  const BackendSizes& sizes = backend->sizes();
+  const op::AttentionForward<Tensor> forward{
+      .out = tensors.zeros(DType::kBF16, {tokens, out_columns}),
+      .log_sum_exp = tensors.zeros(DType::kF32, {test.heads, tokens}),
+      .qkv = tensors.random(DType::kBF16, {tokens, packed}),
+      .offsets = tensors.integers(offsets),
+      .num_documents = tensors.integers({test.batch}),
+      .scratch = tensors.scratch(sizes.attention_forward_scratch_bytes(shape, tokens, DType::kBF16)),
+      .shape = shape};
+  const int64_t backward_bytes = sizes.attention_backward_scratch_bytes(shape, tokens, DType::kBF16);
+  const op::AttentionBackward<Tensor> backward{.dqkv = tensors.zeros(DType::kBF16, {tokens, packed}),
+                                               .dout = tensors.random(DType::kBF16, {tokens, out_columns}),
+                                               .qkv = forward.qkv,
+                                               .out = forward.out,
+                                               .log_sum_exp = forward.log_sum_exp,
+                                               .offsets = forward.offsets,
+                                               .num_documents = forward.num_documents,
+                                               .scratch = tensors.scratch(backward_bytes),
+                                               .shape = shape};
+  const Row row{.group = "attention", .flops = attention_flops(test)};
+  Row forward_row = row;
+  forward_row.name = attention_name(test, "forward");
+  forward_row.implementation = chosen(*backend, "attention_forward", mode);
+  measure(report, forward_row, *backend, timer, forward, true);
+  Row backward_row = row;
+  backward_row.name = attention_name(test, "backward") + " (scratch " + std::to_string(backward_bytes >> 20) + " MiB)";
+  backward_row.implementation = chosen(*backend, "attention_backward", mode);
+  backward_row.flops *= 2.5;
+  measure(report, backward_row, *backend, timer, backward, true);
+}
+
+void bench_all_matmuls(Report& report, const GpuMonitor& monitor, double seconds) {
+  for (const bool tuned : {false, true}) {
+    const auto backend = make_cuda_backend({});
+    const OpTimer timer(*backend, monitor, seconds);
+    for (const Model& model : kModels) {
+      for (const Layer& layer : layers_of(model)) bench_layer(report, *backend, timer, model, layer, tuned);
+    }
+  }
+}
+
+void bench_all_attention(Report& report, const GpuMonitor& monitor, double seconds) {
+  struct Mode {
+    const char* name;
+    CudaOptions options;
+  };
+  const Mode modes[] = {{"deterministic", {.deterministic = true}},
+                        {"free order", {.deterministic = false}},
+                        {"deterministic", {.deterministic = true, .attention = AttentionKind::kPortable}}};
+  for (const AttentionCase& test : attention_cases()) {
+    for (const Mode& mode : modes) {
+      try {
+        bench_attention(report, mode.options, mode.name, monitor, seconds, test);
+      } catch (const Error& error) {
+        report.add({.group = "attention",
+                    .name = attention_name(test, ""),
+                    .implementation = mode.name,
+                    .error = error.what()});
+      }
+    }
+  }
+}
+
+struct Arguments {
+  std::string what = "all";
+  std::string json;
+  double seconds = 0.3;
+};
+
+Arguments parse(int count, char** values) {
+  Arguments arguments;
+  for (int i = 1; i < count; ++i) {
+    const std::string_view value = values[i];
+    if (value.starts_with("--json=")) {
+      arguments.json = value.substr(7);
+    } else if (value.starts_with("--seconds=")) {
+      arguments.seconds = std::stod(std::string(value.substr(10)));
+    } else {
+      arguments.what = value;
+    }
+  }
+  return arguments;
+}
+
+int run(const Arguments& arguments) {
+  const GpuMonitor monitor;
+  Report report;
+  const std::string device = make_cuda_backend({})->name();
+  std::printf("%s\n", device.c_str());
+  if (arguments.what != "attention") bench_all_matmuls(report, monitor, arguments.seconds);
+  if (arguments.what != "matmul") bench_all_attention(report, monitor, arguments.seconds);
+  if (!arguments.json.empty()) std::ofstream(arguments.json) << to_json(device, report.rows);
+  return 0;
+}
+
+}  // namespace
+}  // namespace litespark::bench
+
+int main(int count, char** values) {
+  try {
+    return litespark::bench::run(litespark::bench::parse(count, values));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

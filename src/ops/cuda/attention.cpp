@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cuda/attention.h"
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "ops/cuda/check.h"
+#include "ops/cuda/cuda_backend_impl.h"
+
+namespace litespark::cuda {
+namespace {
+
+std::string choice_key(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward) {
+  return std::string(backward ? "attention_backward" : "attention_forward") + " n=" + std::to_string(num_tokens) +
+         " h=" + std::to_string(shape.num_heads) + " k=" + std::to_string(shape.num_kv_heads) +
+         " d=" + std::to_string(shape.head_dim) + " t=" + std::to_string(shape.max_length) +
+         (shape.window > 0 ? " window=" + std::to_string(shape.window) : "") + (shape.uniform ? " uniform" : "") + " " +
+         std::string(dtype_name(compute));
+}
+
+bool starts_with_portable(const std::string& choice) {
+  return choice.rfind("portable", 0) == 0;
+}
+
+/// Rows of the delta that the portable backward keeps in its scratch.
+int64_t delta_bytes(const op::AttentionShape& shape, int64_t num_tokens) {
+  return round_up(int64_t{4} * shape.num_heads * num_tokens, 256);
+}
+
+}  // namespace
+
+AttentionLibrary::AttentionLibrary(const DeviceContext& context, const CudaOptions& options)
+    : context_(context), kind_(options.attention) {
+  if (kind_ == AttentionKind::kPortable) {
+    sdpa_.reason = "asked for";
+    return;
+  }
+  sdpa_ = open_sdpa_library();
+  if (!sdpa_.library && kind_ == AttentionKind::kCudnn) {
+    throw ConfigError("attention", "cuDNN is not usable: " + sdpa_.reason);
+  }
+}
+
+std::optional<SdpaKey> AttentionLibrary::choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute,
+                                                bool backward) {
+  const std::string name = choice_key(shape, num_tokens, compute, backward);
+  std::string& choice = choices_[name];
+  const auto portable = [&](const std::string& reason) -> std::optional<SdpaKey> {
+    choice = "portable (" + reason + ")";
+    return std::nullopt;
+  };
+  if (!sdpa_.library) return portable(sdpa_.reason);
+  if (const auto preset = preset_.find(name); preset != preset_.end() && starts_with_portable(preset->second)) {
+    return portable("as before");
+  }
+  if (compute != DType::kBF16) return portable("not bf16");
+  if (!shape.uniform) return portable("documents of several lengths");
+  const SdpaKey key{.batch = shape.max_documents,
+                    .length = shape.max_length,
+                    .num_heads = shape.num_heads,
+                    .num_kv_heads = shape.num_kv_heads,
+                    .head_dim = shape.head_dim,
+                    .window = shape.window < shape.max_length ? shape.window : 0,
+                    .scale = shape.scale,
+                    .backward = backward,
+                    .deterministic = backward && context_.deterministic};
+  const std::optional<int64_t> bytes = sdpa_.library->workspace_bytes(key);
+  if (!bytes) return portable("no cuDNN plan");
+  if (*bytes > kMaxSdpaWorkspaceBytes) return portable("cuDNN wants " + std::to_string(*bytes) + " bytes of scratch");
+  choice = sdpa_.library->name();
+  return key;
+}
+
+int64_t AttentionLibrary::scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens, DType compute,
+                                        bool backward) {
+  if (const auto key = choose(shape, num_tokens, compute, backward)) return *sdpa_.library->workspace_bytes(*key);
+  return backward ? delta_bytes(shape, num_tokens) : 0;
+}
+
+AttentionArguments AttentionLibrary::arguments_of(const op::AttentionShape& shape, int64_t num_tokens, DType compute) {
+  // Where the library runs one direction of a shape, both directions use its layout of the statistics.
+  const bool forward = choose(shape, num_tokens, compute, false).has_value();
+  const bool backward = choose(shape, num_tokens, compute, true).has_value();
+  const bool by_document = forward || backward;
+  const int64_t length = shape.max_length;
+  return {.stats = {.head_stride = by_document ? length : num_tokens,
+                    .document_stride = shape.num_heads * length,
+                    .by_document = by_document},
+          .num_tokens = static_cast<int>(num_tokens),
+          .num_heads = shape.num_heads,
+          .num_kv_heads = shape.num_kv_heads,
+          .head_dim = shape.head_dim,
+          .window = shape.window,
+          .scale = shape.scale,
+          .max_documents = shape.max_documents,
+          .uniform_length = shape.uniform ? shape.max_length : 0};
+}
+
+void AttentionLibrary::prepare(const op::AttentionForward<Tensor>& op) {
+  arguments_of(op.shape, op.qkv.rows(), op.qkv.dtype);
+}
+
+void AttentionLibrary::prepare(const op::AttentionBackward<Tensor>& op) {
+  arguments_of(op.shape, op.qkv.rows(), op.qkv.dtype);
+}
+
+void AttentionLibrary::run(const op::AttentionForward<Tensor>& op) {
+  const int64_t num_tokens = op.qkv.rows();
+  if (num_tokens == 0) return;
+  if (const auto key = choose(op.shape, num_tokens, op.qkv.dtype, false)) {
+    return sdpa_.library->forward(context_.stream, *key, op);
+  }
+  AttentionArguments arguments = arguments_of(op.shape, num_tokens, op.qkv.dtype);
+  arguments.qkv = op.qkv.data;
+  arguments.out = op.out.data;
+  arguments.log_sum_exp = op.log_sum_exp.as<float>();
+  arguments.offsets = op.offsets.as<int32_t>();
+  arguments.num_documents = op.num_documents.as<int32_t>();
+  launch_attention_forward(arguments, op.qkv.dtype, context_);
+}
+
+void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
+  const int64_t num_tokens = op.qkv.rows();
+  if (num_tokens == 0) return;
+  if (const auto key = choose(op.shape, num_tokens, op.qkv.dtype, true)) {
+    return sdpa_.library->backward(context_.stream, *key, op);
+  }
+  const int64_t scratch_bytes = op.scratch.has_value() ? op.scratch.bytes() : 0;
+  if (scratch_bytes < delta_bytes(op.shape, num_tokens)) {
+    throw InternalError(op.kName, "scratch too small", scratch_bytes, delta_bytes(op.shape, num_tokens));
+  }
+  AttentionArguments arguments = arguments_of(op.shape, num_tokens, op.qkv.dtype);
+  arguments.qkv = op.qkv.data;
+  arguments.out = op.out.data;
+  arguments.log_sum_exp = op.log_sum_exp.as<float>();
+  arguments.dout = op.dout.data;
+  arguments.dqkv = op.dqkv.data;
+  arguments.delta = static_cast<float*>(op.scratch.data);
+  arguments.offsets = op.offsets.as<int32_t>();
+  arguments.num_documents = op.num_documents.as<int32_t>();
+  launch_attention_backward(arguments, op.qkv.dtype, context_);
+}
+
+bool attention_has_tensor_kernel(int head_dim, DType dtype) {
+  if (dtype != DType::kBF16) return false;
+  for (const int size : {16, 32, 64, 96, 128, 256}) {
+    if (size == head_dim) return true;
+  }
+  return false;
+}
+
+void launch_attention_forward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context) {
+  if (attention_has_tensor_kernel(arguments.head_dim, dtype)) {
+    launch_attention_forward_tensor(arguments, context);
+  } else {
+    launch_attention_forward_simt(arguments, dtype, context);
+  }
+}
+
+void launch_attention_backward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context) {
+  launch_attention_delta(arguments, dtype, context);
+  if (attention_has_tensor_kernel(arguments.head_dim, dtype)) {
+    launch_attention_backward_queries(arguments, context);
+    launch_attention_backward_keys(arguments, context);
+  } else {
+    launch_attention_backward_simt(arguments, dtype, context);
+  }
+}
+
+void AttentionLibraryDeleter::operator()(AttentionLibrary* library) const {
+  delete library;
+}
+
+AttentionLibraryPtr make_attention_library(const DeviceContext& context, const CudaOptions& options) {
+  return AttentionLibraryPtr(new AttentionLibrary(context, options));
+}
+
+void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
+  attention_->run(op);
+}
+
+void CudaBackend::run(const op::AttentionBackward<Tensor>& op) {
+  attention_->run(op);
+}
+
+}  // namespace litespark::cuda

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which attention runs: cuDNN's plans for bf16 batches of equal documents, our own kernels for everything else. The
+// choice depends on shape, library and options alone, so that scratch sizes, both directions and resumed runs agree.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/op/attention.h"
+#include "core/tensor.h"
+#include "ops/cuda/attention_cudnn.h"
+#include "ops/cuda/attention_portable.h"
+#include "ops/cuda/cuda_backend.h"
+
+namespace litespark::cuda {
+
+/// A library plan that wants more scratch than this is not used: in deterministic mode cuDNN may ask for bytes that
+/// grow with the square of the length.
+inline constexpr int64_t kMaxSdpaWorkspaceBytes = int64_t{8} << 30;
+
+class AttentionLibrary {
+ public:
+  AttentionLibrary(const DeviceContext& context, const CudaOptions& options);
+
+  /// Bytes of scratch; builds the library's plan when there is one.
+  int64_t scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward);
+
+  /// Builds the plans of both directions.
+  void prepare(const op::AttentionForward<Tensor>& op);
+  void prepare(const op::AttentionBackward<Tensor>& op);
+
+  void run(const op::AttentionForward<Tensor>& op);
+  void run(const op::AttentionBackward<Tensor>& op);
+
+  /// Every choice made so far: direction and shape -> "cudnn 9.19.0" or "portable" with the reason.
+  const std::map<std::string, std::string>& choices() const { return choices_; }
+  /// Earlier choices, for example of a checkpoint: "portable" entries are kept to; others are made anew.
+  void set_choices(const std::map<std::string, std::string>& choices) { preset_ = choices; }
+
+ private:
+  /// The plan to use, or nothing for the portable kernels.
+  std::optional<SdpaKey> choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward);
+  AttentionArguments arguments_of(const op::AttentionShape& shape, int64_t num_tokens, DType compute);
+
+  const DeviceContext& context_;
+  AttentionKind kind_;
+  SdpaOpening sdpa_;
+  std::map<std::string, std::string> choices_;
+  std::map<std::string, std::string> preset_;
+};
+
+}  // namespace litespark::cuda

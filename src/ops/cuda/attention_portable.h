@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launchers of the project's own attention kernels: tensor cores for bf16 heads of a listed size, plain fp32 arithmetic
+// for everything else. Results depend on the batch alone: no atomics, one owner for every output element.
+#pragma once
+
+#include "core/op/attention.h"
+#include "core/tensor.h"
+#include "ops/cuda/device_context.h"
+
+namespace litespark::cuda {
+
+/// Where the log-sum-exp of (document, head, position) lies: by head over all tokens (the op's contract), or by
+/// document (how cuDNN writes it when all documents are equal).
+struct StatsLayout {
+  int64_t head_stride = 0;
+  int64_t document_stride = 0;
+  bool by_document = false;
+
+#ifdef __CUDACC__
+  __device__ int64_t start(int head, int document, int begin) const {
+    return head * head_stride + (by_document ? document * document_stride : begin);
+  }
+#endif
+};
+
+/// Kernel arguments of both directions; the dtype of the void pointers is the launcher's parameter.
+struct AttentionArguments {
+  const void* qkv = nullptr;
+  void* out = nullptr;
+  float* log_sum_exp = nullptr;
+  const void* dout = nullptr;
+  void* dqkv = nullptr;
+  float* delta = nullptr;  ///< [H, N]: rowsum(dout * out)
+  const int32_t* offsets = nullptr;
+  const int32_t* num_documents = nullptr;
+  StatsLayout stats;
+  int num_tokens = 0;
+  int num_heads = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+  int window = 0;
+  float scale = 0;
+  int max_documents = 0;
+  int uniform_length = 0;  ///< > 0: every document has this length
+
+#ifdef __CUDACC__
+  __device__ int64_t qkv_stride() const {
+    return int64_t{num_heads + 2 * num_kv_heads} * head_dim;
+  }
+  __device__ int64_t out_stride() const {
+    return int64_t{num_heads} * head_dim;
+  }
+  __device__ int group() const {
+    return num_heads / num_kv_heads;
+  }
+#endif
+};
+
+/// Whether the tensor-core kernels serve heads of this size.
+bool attention_has_tensor_kernel(int head_dim, DType dtype);
+
+void launch_attention_forward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
+void launch_attention_backward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
+
+/// The parts, each defined in the file named after it.
+void launch_attention_forward_tensor(const AttentionArguments& arguments, const DeviceContext& context);
+void launch_attention_backward_keys(const AttentionArguments& arguments, const DeviceContext& context);
+void launch_attention_backward_queries(const AttentionArguments& arguments, const DeviceContext& context);
+void launch_attention_delta(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
+void launch_attention_forward_simt(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
+void launch_attention_backward_simt(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
+
+}  // namespace litespark::cuda

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cuda/matmul.h"
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "ops/cuda/check.h"
+#include "ops/cuda/cuda_backend_impl.h"
+#include "ops/cuda/matmul_plan.h"
+
+namespace litespark::cuda {
+MatmulProblem problem_of(const op::MatmulForward<Tensor>& op) {
+  return {.kind = MatmulKind::kForward,
+          .rows = op.x.rows(),
+          .in_features = op.in_features,
+          .out_features = op.out_features,
+          .compute = op.x.dtype,
+          .has_bias = op.bias.has_value(),
+          .alignment_bytes = common_alignment(op.y.data, op.x.data, op.weight.data)};
+}
+
+MatmulProblem problem_of(const op::MatmulBackwardInput<Tensor>& op) {
+  return {.kind = MatmulKind::kBackwardInput,
+          .rows = op.dy.rows(),
+          .in_features = op.in_features,
+          .out_features = op.out_features,
+          .compute = op.dy.dtype,
+          .accumulate = op.accumulate,
+          .alignment_bytes = common_alignment(op.dx.data, op.dy.data, op.weight.data)};
+}
+
+MatmulProblem problem_of(const op::MatmulBackwardWeight<Tensor>& op) {
+  return {.kind = MatmulKind::kBackwardWeight,
+          .rows = op.dy.rows(),
+          .in_features = op.x.columns(),
+          .out_features = op.dy.columns(),
+          .compute = op.dy.dtype,
+          .accumulate = op.accumulate,
+          .alignment_bytes = common_alignment(op.dweight.data, op.dy.data, op.x.data)};
+}
+
+namespace {
+
+/// Scratch behind the bias copy goes to the library.
+MatmulPointers with_workspace(MatmulPointers pointers, const Tensor& scratch, int64_t used_bytes) {
+  if (!scratch.has_value() || scratch.bytes() <= used_bytes) return pointers;
+  pointers.workspace = static_cast<char*>(scratch.data) + used_bytes;
+  pointers.workspace_bytes = scratch.bytes() - used_bytes;
+  return pointers;
+}
+
+}  // namespace
+
+int64_t bias_copy_bytes(const MatmulProblem& problem) {
+  return problem.has_bias && problem.compute == DType::kBF16 ? round_up(2 * problem.out_features, 256) : 0;
+}
+
+MatmulLibrary::MatmulLibrary(const DeviceContext& context)
+    : context_(context),
+      library_version_("cublaslt=" + std::to_string(cublasLtGetVersion())),
+      device_("sm_" + std::to_string(context.compute_capability) + "x" + std::to_string(context.num_multiprocessors)) {
+  check(cublasLtCreate(&handle_), "matmul library");
+}
+
+MatmulLibrary::~MatmulLibrary() {
+  plans_.clear();
+  cublasLtDestroy(handle_);
+}
+
+MatmulPlan& MatmulLibrary::plan_of(const MatmulProblem& problem) {
+  std::unique_ptr<MatmulPlan>& plan = plans_[problem];
+  if (!plan) plan = std::make_unique<MatmulPlan>(problem);
+  return *plan;
+}
+
+void MatmulLibrary::choose(MatmulPlan& plan, const MatmulProblem& problem, int64_t workspace_bytes, bool timed) {
+  const std::string key = tuning_key(problem, library_version_, device_);
+  if (const auto known = choices_.find(key); known != choices_.end()) {
+    cublasLtMatmulHeuristicResult_t result{};
+    plan.algorithm = parse_algorithm(known->second);
+    check(cublasLtMatmulAlgoCheck(handle_, plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(),
+                                  plan.d.get(), &plan.algorithm, &result),
+          "matmul tuning table");
+    plan.workspace_bytes = static_cast<int64_t>(result.workspaceSize);
+    plan.chosen = plan.timed = true;
+    return;
+  }
+  std::vector<MatmulCandidate> candidates = matmul_candidates(handle_, plan, problem);
+  std::erase_if(candidates, [&](const MatmulCandidate& one) { return one.workspace_bytes > workspace_bytes; });
+  if (candidates.empty()) throw DeviceError("matmul", "cuBLASLt has no algorithm", key, "a supported product");
+  int best = 0;
+  if (timed) best = fastest_candidate(handle_, context_, plan, problem, candidates);
+  plan.timed = timed && best >= 0;
+  const MatmulCandidate& choice = candidates[static_cast<size_t>(std::max(best, 0))];
+  plan.algorithm = choice.algorithm;
+  plan.workspace_bytes = choice.workspace_bytes;
+  plan.chosen = true;
+  if (plan.timed) choices_[key] = algorithm_text(plan.algorithm);
+}
+
+void MatmulLibrary::tune(const MatmulProblem& problem) {
+  if (problem.rows == 0) return;
+  MatmulPlan& plan = plan_of(problem);
+  if (!plan.timed) choose(plan, problem, kMatmulWorkspaceBytes, true);
+}
+
+void MatmulLibrary::run(const MatmulProblem& problem, const MatmulPointers& pointers) {
+  MatmulPlan& plan = plan_of(problem);
+  if (!plan.chosen) choose(plan, problem, pointers.workspace_bytes, false);
+  if (pointers.workspace_bytes < plan.workspace_bytes) {
+    throw InternalError("matmul", "scratch too small", pointers.workspace_bytes, plan.workspace_bytes);
+  }
+  check(plan.launch(handle_, context_.stream, plan.algorithm, pointers), "matmul");
+}
+
+std::map<std::string, std::string> MatmulLibrary::tuning() const {
+  return choices_;
+}
+
+void MatmulLibrary::set_tuning(const std::map<std::string, std::string>& choices) {
+  for (const auto& [key, text] : choices) parse_algorithm(text);
+  choices_ = choices;
+}
+
+void MatmulLibraryDeleter::operator()(MatmulLibrary* library) const {
+  delete library;
+}
+
+MatmulLibraryPtr make_matmul_library(const DeviceContext& context, const CudaOptions&) {
+  return MatmulLibraryPtr(new MatmulLibrary(context));
+}
+
+void CudaBackend::run(const op::MatmulForward<Tensor>& op) {
+  const MatmulProblem problem = problem_of(op);
+  if (problem.rows == 0) return;
+  const int64_t bias_bytes = bias_copy_bytes(problem);
+  MatmulPointers pointers{.a = op.weight.data, .b = op.x.data, .d = op.y.data, .bias = op.bias.data};
+  if (bias_bytes > 0) {
+    if (!op.scratch.has_value() || op.scratch.bytes() < bias_bytes) {
+      throw InternalError("matmul_forward", "scratch too small for the bias", op.scratch.bytes(), bias_bytes);
+    }
+    round_to_bf16(op.scratch.data, op.bias.as<float>(), op.out_features, context_.stream);
+    pointers.bias = op.scratch.data;
+  }
+  matmul_->run(problem, with_workspace(pointers, op.scratch, bias_bytes));
+}
+
+void CudaBackend::run(const op::MatmulBackwardInput<Tensor>& op) {
+  const MatmulProblem problem = problem_of(op);
+  if (problem.rows == 0) return;
+  const MatmulPointers pointers{.a = op.weight.data, .b = op.dy.data, .d = op.dx.data};
+  matmul_->run(problem, with_workspace(pointers, op.scratch, 0));
+}
+
+void CudaBackend::run(const op::MatmulBackwardWeight<Tensor>& op) {
+  const MatmulProblem problem = problem_of(op);
+  if (problem.rows == 0) {
+    if (!op.accumulate) {
+      check(cudaMemsetAsync(op.dweight.data, 0, static_cast<size_t>(op.dweight.bytes()), context_.stream),
+            "matmul_backward_weight");
+    }
+    return;
+  }
+  const MatmulPointers pointers{.a = op.x.data, .b = op.dy.data, .d = op.dweight.data};
+  matmul_->run(problem, with_workspace(pointers, op.scratch, 0));
+}
+
+/// The weights are used as they are; this backend asks for no packed copies.
+void CudaBackend::run(const op::PackWeight<Tensor>&) {
+  throw InternalError("pack_weight", "the CUDA backend packs no weights");
+}
+
+}  // namespace litespark::cuda

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// BackendSizes as the linked libraries state them: a fixed cuBLASLt workspace a matmul, what attention's plans ask for.
+#include "core/backend_sizes.h"
+#include "ops/cuda/attention.h"
+#include "ops/cuda/cuda_backend_impl.h"
+#include "ops/cuda/matmul.h"
+
+namespace litespark::cuda {
+namespace {
+
+class CudaSizes final : public BackendSizes {
+ public:
+  explicit CudaSizes(AttentionLibrary& attention) : attention_(attention) {}
+
+  bool exact() const override { return true; }
+  bool packs_weights(DType) const override { return false; }
+  int64_t packed_bytes(const LinearShape&, op::PackForm) const override { return 0; }
+
+  int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const override {
+    return kMatmulWorkspaceBytes + bias_copy_bytes({.kind = MatmulKind::kForward,
+                                                    .rows = shape.rows,
+                                                    .in_features = shape.in_features,
+                                                    .out_features = shape.out_features,
+                                                    .compute = shape.compute,
+                                                    .has_bias = shape.has_bias});
+  }
+  int64_t matmul_backward_input_scratch_bytes(const LinearShape&) const override { return kMatmulWorkspaceBytes; }
+  int64_t matmul_backward_weight_scratch_bytes(const LinearShape&) const override { return kMatmulWorkspaceBytes; }
+
+  int64_t attention_forward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
+                                          DType compute) const override {
+    return attention_.scratch_bytes(shape, num_tokens, compute, false);
+  }
+  int64_t attention_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
+                                           DType compute) const override {
+    return attention_.scratch_bytes(shape, num_tokens, compute, true);
+  }
+
+ private:
+  AttentionLibrary& attention_;
+};
+
+}  // namespace
+
+std::unique_ptr<BackendSizes> make_cuda_sizes(const MatmulLibrary&, AttentionLibrary& attention) {
+  return std::make_unique<CudaSizes>(attention);
+}
+
+}  // namespace litespark::cuda
