@@ -14,7 +14,7 @@ Executor::Executor(Program program, Backend& backend) : program_(std::move(progr
       rope_table(program_.config.rope, program_.config.head_dim, program_.tensors[program_.rope_table].shape[0]);
   write(program_.rope_table, rope.data(), static_cast<int64_t>(rope.size() * sizeof(float)));
   for (const auto& [phase, tape] : program_.tapes) {
-    BoundPhase bound_phase{.phase = phase, .ops = {}};
+    BoundPhase bound_phase{.phase = phase};
     for (const TapeEntry& entry : tape.entries()) {
       bound_phase.ops.push_back(bind_op(entry.op, [&](TensorId id) { return tensor(id); }));
       validate(bound_phase.ops.back());
@@ -28,21 +28,45 @@ int64_t Executor::allocated_bytes() const {
   return persistent_->bytes() + arena_->bytes();
 }
 
-const Executor::BoundPhase& Executor::bound(Phase phase) const {
+Executor::BoundPhase& Executor::bound(Phase phase) {
   const auto found = std::find_if(phases_.begin(), phases_.end(),
                                   [&](const BoundPhase& candidate) { return candidate.phase == phase; });
-  if (found == phases_.end())
+  if (found == phases_.end()) {
     throw InternalError("executor", "phase is not part of this program", phase_name(phase), "one of its tapes");
+  }
   return *found;
 }
 
+void Executor::run_ops(const BoundPhase& bound_phase) {
+  for (const op::AnyOp<Tensor>& any : bound_phase.ops) {
+    std::visit([&](const auto& op) { backend_.run(op); }, any);
+  }
+}
+
 void Executor::run(Phase phase) {
-  const BoundPhase& bound_phase = bound(phase);
-  const std::vector<TapeEntry>& entries = program_.tape(phase)->entries();
+  BoundPhase& bound_phase = bound(phase);
+  if (observer_ != nullptr) {
+    run_observed(bound_phase);
+    return;
+  }
+  if (bound_phase.was_run && bound_phase.can_be_captured && !bound_phase.graph && !bound_phase.ops.empty()) {
+    bound_phase.graph = backend_.capture([&] { run_ops(bound_phase); });
+    bound_phase.can_be_captured = bound_phase.graph != nullptr;
+  }
+  if (bound_phase.graph) {
+    bound_phase.graph->launch();
+  } else {
+    run_ops(bound_phase);
+  }
+  bound_phase.was_run = true;
+}
+
+void Executor::run_observed(const BoundPhase& bound_phase) {
+  const std::vector<TapeEntry>& entries = program_.tape(bound_phase.phase)->entries();
   for (size_t index = 0; index < bound_phase.ops.size(); ++index) {
-    if (observer_ != nullptr) observer_->before(entries[index]);
+    observer_->before(entries[index]);
     std::visit([&](const auto& op) { backend_.run(op); }, bound_phase.ops[index]);
-    if (observer_ != nullptr) observer_->after(entries[index]);
+    observer_->after(entries[index]);
   }
 }
 

@@ -32,7 +32,8 @@ class Executor {
   /// Bytes really allocated: the plan's total.
   int64_t allocated_bytes() const;
 
-  /// Runs a phase. Throws InternalError when the program has no such phase.
+  /// Runs a phase. On devices with graphs its ops are recorded after their first run and started together from then on,
+  /// unless somebody observes them. Throws InternalError when the program has no such phase.
   void run(Phase phase);
   void set_observer(OpObserver* observer) { observer_ = observer; }
 
@@ -49,9 +50,14 @@ class Executor {
   struct BoundPhase {
     Phase phase;
     std::vector<op::AnyOp<Tensor>> ops;
+    std::unique_ptr<CapturedGraph> graph;
+    bool was_run = false;  ///< kernels are loaded and libraries warm: it may be recorded
+    bool can_be_captured = true;
   };
 
-  const BoundPhase& bound(Phase phase) const;
+  BoundPhase& bound(Phase phase);
+  void run_ops(const BoundPhase& bound_phase);
+  void run_observed(const BoundPhase& bound_phase);
   void check_size(TensorId id, int64_t bytes) const;
 
   Program program_;
