@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN's fused attention for batches of equal documents, behind an interface so that a build or a machine without the
-// library has the same callers. Implemented by attention_cudnn.cpp, or by attention_cudnn_absent.cpp without headers.
+// library has the same callers. Implemented by attention_cudnn.cpp, or by attention_cudnn_generic.cpp without headers.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tiles of the portable attention kernels: no visible pair is skipped, no invisible one goes unmasked, every row
+// has one owner. Exhaustive over small lengths and windows, without a GPU.
+#include <gtest/gtest.h>
+
+#include <climits>
+#include <vector>
+
+#include "ops/cuda/heuristics/attention_tiles.h"
+
+namespace litespark::cuda {
+namespace {
+
+const int kLengths[] = {1, 2, 63, 64, 65, 127, 128, 129, 200, 257, 320};
+const int kWindows[] = {0, 1, 2, 5, 63, 64, 65, 100, 128, 129, 400, INT_MAX};
+
+/// Whether some query of `query_tile` sees some key of `key_tile`, and whether all of them do.
+struct Visibility {
+  bool any = false;
+  bool all = true;
+};
+Visibility visibility(const CausalBand& band, int query_tile, int key_tile) {
+  Visibility result;
+  for (int query = query_tile * kAttentionTile; query < (query_tile + 1) * kAttentionTile; ++query) {
+    for (int key = key_tile * kAttentionTile; key < (key_tile + 1) * kAttentionTile; ++key) {
+      const bool seen = band.sees(query, key);
+      result.any |= seen;
+      result.all &= seen;
+    }
+  }
+  return result;
+}
+
+TEST(AttentionTiles, SeesIsTheWindowOfTheContract) {
+  const CausalBand band{.length = 10, .window = 3};
+  EXPECT_TRUE(band.sees(5, 5));
+  EXPECT_TRUE(band.sees(5, 3));
+  EXPECT_FALSE(band.sees(5, 2));
+  EXPECT_FALSE(band.sees(5, 6));
+  EXPECT_FALSE(band.sees(10, 9));
+}
+
+TEST(AttentionTiles, RangesHoldExactlyTheTilePairsWithAVisiblePair) {
+  for (const int length : kLengths) {
+    for (const int window : kWindows) {
+      const CausalBand band{.length = length, .window = window};
+      for (int query_tile = 0; query_tile < tiles_of(length); ++query_tile) {
+        for (int key_tile = 0; key_tile < tiles_of(length); ++key_tile) {
+          const bool any = visibility(band, query_tile, key_tile).any;
+          const TileRange keys = band.key_tiles(query_tile);
+          const TileRange queries = band.query_tiles(key_tile);
+          ASSERT_EQ(key_tile >= keys.begin && key_tile < keys.end, any) << length << " " << window;
+          ASSERT_EQ(query_tile >= queries.begin && query_tile < queries.end, any) << length << " " << window;
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionTiles, ATileWithoutAMaskIsWhollyVisible) {
+  for (const int length : kLengths) {
+    for (const int window : kWindows) {
+      const CausalBand band{.length = length, .window = window};
+      for (int query_tile = 0; query_tile < tiles_of(length); ++query_tile) {
+        const TileRange keys = band.key_tiles(query_tile);
+        for (int key_tile = keys.begin; key_tile < keys.end; ++key_tile) {
+          ASSERT_EQ(band.needs_mask(query_tile, key_tile), !visibility(band, query_tile, key_tile).all)
+              << length << " " << window << " tiles " << query_tile << " " << key_tile;
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionTiles, UniformSlotsCoverEveryRowOnce) {
+  for (const int documents : {1, 3, 7}) {
+    for (const int length : kLengths) {
+      std::vector<int> owners(static_cast<size_t>(documents * length), 0);
+      int previous_tile = INT_MAX;
+      for (int slot = 0; slot < documents * tiles_of(length); ++slot) {
+        const DocumentTile at = uniform_tile(slot, documents, length);
+        ASSERT_LE(at.tile, previous_tile) << "long tiles come first";
+        previous_tile = at.tile;
+        for (int row = 0; row < at.rows(); ++row) ++owners.at(static_cast<size_t>(at.begin + at.first() + row));
+      }
+      for (const int count : owners) ASSERT_EQ(count, 1);
+    }
+  }
+}
+
+TEST(AttentionTiles, CapacityHoldsAnyPackingAndItsTail) {
+  for (const std::vector<int>& lengths :
+       {std::vector<int>{1, 1, 1, 1}, {65, 65, 65}, {64, 64}, {63}, {}, {200, 1, 129}}) {
+    for (const int tail : {0, 1, 64, 65}) {
+      int tokens = tail;
+      int tiles = tiles_of(tail);
+      for (const int length : lengths) {
+        tokens += length;
+        tiles += tiles_of(length);
+      }
+      EXPECT_LE(tiles, tile_capacity(tokens, static_cast<int64_t>(lengths.size())));
+    }
+  }
+}
+
+TEST(AttentionTiles, ASlotPastTheEndHasNoRows) {
+  const DocumentTile at{.document = -1, .tile = 3, .begin = 10, .length = 100};
+  EXPECT_EQ(at.rows(), 0);
+  const DocumentTile last{.document = 0, .tile = 1, .begin = 0, .length = 100};
+  EXPECT_EQ(last.rows(), 36);
+}
+
+}  // namespace
+}  // namespace litespark::cuda
