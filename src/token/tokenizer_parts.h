@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compiled components of a tokenizer and the facts about them that are worked out once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "token/added_tokens.h"
+#include "token/bpe_model.h"
+#include "token/decoder.h"
+#include "token/normalizer.h"
+#include "token/pre_tokenizer.h"
+#include "token/tokenizer_spec.h"
+
+namespace litespark::token {
+
+/// The mark that sentencepiece writes for a space.
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
+struct TokenizerParts {
+  /// Throws DataError naming what is wrong in `spec`.
+  explicit TokenizerParts(const TokenizerSpec& spec);
+
+  int32_t vocabulary_size() const { return added.vocabulary_size(); }
+
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  BpeModel model;
+  AddedTokens added;
+  Decoder decoder;
+  TemplateSpec post_processor;
+
+  std::vector<bool> special;        ///< by id
+  std::vector<bool> skipped;        ///< by id: what decode leaves out if it skips special tokens
+  std::vector<std::string> texts;   ///< by id: what decode works on; raw bytes for a byte-level decoder
+  std::vector<bool> present;        ///< by id: holes decode to nothing
+  bool guards_special = false;      ///< merges or whole words could make a special token of plain text
+  bool cuts_at_space_mark = false;  ///< words may be cut before a space mark that follows another character
+
+ private:
+  void list_special();
+  void list_texts();
+  void check_template(const std::vector<TemplatePiece>& pieces) const;
+};
+
+}  // namespace litespark::token
