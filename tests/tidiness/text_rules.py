@@ -36,13 +36,14 @@ def licence(tree):
 
 
 def opening(tree):
-    """After the SPDX line a comment says what the file is and its one idea. A header speaks for the source beside it."""
+    """After the SPDX line a comment says what the file is and its one idea. A header speaks for the source beside it, and the
+    name of a test_<stem> says whose test it is."""
     paths = set(tree.paths)
     for file in tree.cpp_files:
         second = file.lines[1] if len(file.lines) > 1 else ""
         stem = file.path.removesuffix(file.suffix)
         has_header = not file.is_header and paths & {stem + ".h", stem + ".cuh"}
-        if not has_header and not re.match(r"//+ \S", second):
+        if not has_header and not re.match(r"tests/.*/test_\w+$", stem) and not re.match(r"//+ \S", second):
             yield Finding("opening", file.path, 2, "line 2 must say in a comment what the file is")
         if file.is_header and not any(line.strip() == "#pragma once" for line in file.lines[:20]):
             yield Finding("opening", file.path, 1, "a header needs #pragma once near its top")

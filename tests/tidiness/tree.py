@@ -83,7 +83,7 @@ class Tree:
             names = [name for name in listing.stdout.split("\0") if name]
         else:
             names = [path.relative_to(self.root).as_posix() for path in self.root.rglob("*")]
-        return sorted(name for name in names if not NOT_OURS.search(name) and (self.root / name).is_file())
+        return sorted(name for name in set(names) if not NOT_OURS.search(name) and (self.root / name).is_file())
 
     @functools.cached_property
     def files(self):
