@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # bench/gpu.sh [STAGE ...]: on a machine with an NVIDIA GPU, CUDA 13, CMake, ninja and GoogleTest, builds the CUDA
 # backend with its tests and benches, runs them, and prints a short table last. Stages: build test bench sanitize
 # (default: all, in this order). Logs and JSON go to $OUT, or build/gpu/results. Never touches the card's settings.
