@@ -8,13 +8,14 @@
 
 #include "support/error_text.h"
 #include "support/run_program.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
 
 class TrainCommand : public testing::Test {
  protected:
-  TrainCommand() : folder_(std::filesystem::path(testing::TempDir()) / "train_command") {
+  TrainCommand() : folder_(scratch_.path() / "train_command") {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     std::ofstream(folder_ / "small.toml") << "[model]\nvocab_size = 64\nhidden_size = 32\nintermediate_size = 64\n"
@@ -29,6 +30,7 @@ class TrainCommand : public testing::Test {
     return {std::istreambuf_iterator<char>(stream), {}};
   }
 
+  const test::TemporaryFolder scratch_;
   std::filesystem::path folder_;
 };
 

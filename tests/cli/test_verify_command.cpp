@@ -8,6 +8,7 @@
 
 #include "support/error_text.h"
 #include "support/run_program.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
@@ -16,7 +17,8 @@ constexpr const char* kCase = LITESPARK_SOURCE_DIR "/tests/golden/llama-gqa";
 
 /// A copy of a case whose case.json is replaced.
 std::string falsified(const std::string& from, const std::string& to) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "verify_command";
+  const test::TemporaryFolder scratch;
+  const std::filesystem::path folder = scratch.path() / "verify_command";
   std::filesystem::remove_all(folder);
   std::filesystem::copy(kCase, folder);
   std::ifstream stream(folder / "case.json");

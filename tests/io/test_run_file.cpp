@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "io/run_file.h"
 #include "support/error_text.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
@@ -33,9 +34,7 @@ betas = [0.9, 0.99]
 
 class RunFile : public testing::Test {
  protected:
-  RunFile() : folder_(std::filesystem::path(testing::TempDir()) / "run_file") {
-    std::filesystem::create_directories(folder_);
-  }
+  RunFile() : folder_(scratch_.path() / "run_file") { std::filesystem::create_directories(folder_); }
 
   std::filesystem::path write(const std::string& text, const char* name = "small.toml") const {
     const std::filesystem::path path = folder_ / name;
@@ -55,6 +54,7 @@ class RunFile : public testing::Test {
     return error_text<ConfigError>([&] { apply_overrides(overrides, fields); });
   }
 
+  const test::TemporaryFolder scratch_;
   std::filesystem::path folder_;
 };
 

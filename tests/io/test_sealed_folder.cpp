@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "io/file_system.h"
 #include "io/sealed_folder.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
@@ -17,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct SealedFolderTest : testing::Test {
-  fs::path parent = fs::path(testing::TempDir()) / "sealed_folder_test";
+  const test::TemporaryFolder scratch;
+  fs::path parent = scratch.path() / "sealed_folder_test";
   fs::path folder = parent / "step-7";
 
   void SetUp() override {

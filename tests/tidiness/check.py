@@ -21,6 +21,7 @@ RULES = {
     "namespaces": text_rules.namespaces,
     "unfinished": text_rules.unfinished,
     "dead_code": text_rules.dead_code,
+    "shared_folders": text_rules.shared_folders,
     "function_length": function_length.function_length,
     "macros": text_rules.macros,
     "vague_names": text_rules.vague_names,

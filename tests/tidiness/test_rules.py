@@ -66,6 +66,7 @@ PLANTED = [
     ("dead_code", "src/core/shape.h", HEADER + "// }\n"),
     ("dead_code", "src/core/CMakeLists.txt", "litespark_module(core)\n# target_sources(litespark_core PRIVATE x.cpp)\n"),
     ("dead_code", "tools/draw.py", "# SPDX-License-Identifier: Apache-2.0\n# import sys\n"),
+    ("shared_folders", "tests/core/test_shape.cpp", SOURCE + "auto folder = testing::Temp" + "Dir() + x;\n"),
     ("function_length", "src/core/shape.cpp", SOURCE + "int f() {\n" + "  g();\n" * 61 + "}\n"),
     ("function_length", "src/core/shape.cpp", SOURCE + "struct A {\n  int f() const {\n" + "  g();\n" * 61 + "  }\n};\n"),
     ("function_length", "src/ops/cuda/add.cu", SOURCE + "__global__ void f() {\n" + "  g();\n" * 151 + "}\n"),
@@ -119,6 +120,11 @@ class Rules(unittest.TestCase):
 
     def test_each_rule_has_a_planted_violation(self):
         self.assertEqual({rule for rule, _, _ in PLANTED}, set(check.RULES))
+
+    def test_ctest_runs_each_rule(self):
+        listing = pathlib.Path(__file__).with_name("CMakeLists.txt").read_text()
+        named = listing[listing.index("foreach(rule") + len("foreach(rule"):].split(")")[0].split()
+        self.assertEqual(set(named), set(check.RULES))
 
     def test_each_planted_violation_is_found_where_it_stands(self):
         for rule, path, text in PLANTED:

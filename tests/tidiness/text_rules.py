@@ -104,6 +104,14 @@ def dead_code(tree):
                 yield Finding("dead_code", file.path, number, "commented-out code; delete it, or make it a sentence")
 
 
+def shared_folders(tree):
+    """Tests run as processes beside each other: a folder of a fixed name in the common temporary folder is fought over."""
+    for file in tree.under("tests"):
+        for number, line in enumerate(file.lines, 1):
+            if re.search(r"\b[T]empDir\(\)", line):
+                yield Finding("shared_folders", file.path, number, "use test::TemporaryFolder, which no other process has")
+
+
 FUNCTION_MACRO = re.compile(r"^\s*#\s*define\s+\w+\(")
 MOST_MACROS = 2
 

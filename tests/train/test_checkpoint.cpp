@@ -10,6 +10,7 @@
 #include "io/hf_config.h"
 #include "io/hf_folder.h"
 #include "io/sealed_folder.h"
+#include "support/temporary_folder.h"
 #include "train/checkpoint.h"
 #include "train/tiny_run.h"
 
@@ -19,7 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CheckpointTest : testing::Test {
-  fs::path parent = fs::path(testing::TempDir()) / "checkpoint_test";
+  const test::TemporaryFolder scratch;
+  fs::path parent = scratch.path() / "checkpoint_test";
   ModelConfig config = tiny_model();
   ParamTable params = make_param_table(config);
   CheckpointContext context{.config = config,

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "io/file_system.h"
 #include "io/sealed_folder.h"
+#include "support/temporary_folder.h"
 #include "train/checkpoint_saver.h"
 #include "train/tiny_run.h"
 
@@ -34,7 +35,8 @@ class SlowFileSystem final : public FileSystem {
 };
 
 struct CheckpointSaverTest : testing::Test {
-  fs::path folder = fs::path(testing::TempDir()) / "checkpoint_saver_test";
+  const test::TemporaryFolder scratch;
+  fs::path folder = scratch.path() / "checkpoint_saver_test";
   ModelConfig config = tiny_model();
   ParamTable params = make_param_table(config);
   CheckpointContext context{.config = config, .params = params, .identity = {{"seed", "1"}}};

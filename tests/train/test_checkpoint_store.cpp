@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "io/file.h"
 #include "io/sealed_folder.h"
+#include "support/temporary_folder.h"
 #include "train/checkpoint_store.h"
 
 namespace litespark {
@@ -14,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CheckpointStoreTest : testing::Test {
-  fs::path folder = fs::path(testing::TempDir()) / "checkpoint_store_test";
+  const test::TemporaryFolder scratch;
+  fs::path folder = scratch.path() / "checkpoint_store_test";
   void SetUp() override { fs::remove_all(folder); }
   static void seal(const CheckpointStore& store, int64_t step) {
     SealedFolderWriter writer(store.path_of(step), "id" + std::to_string(step));

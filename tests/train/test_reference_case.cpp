@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "support/temporary_folder.h"
 #include "train/reference_case.h"
 
 namespace litespark {
@@ -12,7 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ReferenceCaseTest : testing::Test {
-  fs::path folder = fs::path(testing::TempDir()) / "reference_case_test";
+  const test::TemporaryFolder scratch;
+  fs::path folder = scratch.path() / "reference_case_test";
   void copy(const char* name) const {
     fs::remove_all(folder);
     fs::copy(fs::path(LITESPARK_SOURCE_DIR) / "tests/golden" / name, folder);

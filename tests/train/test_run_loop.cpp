@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "data/synthetic_source.h"
+#include "support/temporary_folder.h"
 #include "train/run_loop.h"
 #include "train/tiny_run.h"
 
@@ -11,7 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct RunLoopTest : testing::Test {
-  fs::path folder = fs::path(testing::TempDir()) / "run_loop_test";
+  const test::TemporaryFolder scratch;
+  fs::path folder = scratch.path() / "run_loop_test";
   ModelConfig config = tiny_model();
   ParamTable params = make_param_table(config);
   CheckpointContext context{.config = config, .params = params, .identity = {{"seed", "1"}}};

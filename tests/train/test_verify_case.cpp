@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "ops/cpu/cpu_backend.h"
+#include "support/temporary_folder.h"
 #include "train/verify_case.h"
 
 namespace litespark {
@@ -44,7 +45,8 @@ INSTANTIATE_TEST_SUITE_P(Verify, GoldenCase,
                          });
 
 struct ChangedCase : testing::Test {
-  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "changed_case";
+  const test::TemporaryFolder scratch;
+  std::filesystem::path folder = scratch.path() / "changed_case";
   void SetUp() override {
     std::filesystem::remove_all(folder);
     std::filesystem::copy(kGolden / "llama-gqa", folder);
