@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/rng.h"
+#include "core/threads.h"
 #include "io/hf_folder.h"
 
 namespace litespark {
@@ -12,13 +13,20 @@ namespace {
 /// Streams below this number belong to other uses of the seed.
 constexpr uint64_t kFirstWeightStream = uint64_t{1} << 40;
 
+/// Values that are worth a thread.
+constexpr int64_t kInitGrain = 100000;
+
 std::vector<float> initial_values(const ParamSpec& spec, uint64_t seed, uint64_t stream) {
   const auto count = static_cast<size_t>(spec.shape.num_elements());
   if (spec.init == ParamInit::kOnes) return std::vector<float>(count, 1.0f);
   std::vector<float> values(count, 0.0f);
   if (spec.init == ParamInit::kZeros) return values;
   const RandomStream random(seed, kFirstWeightStream + stream);
-  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(random.normal(i) * spec.init_std);
+  parallel_stretches(spec.shape.num_elements(), kInitGrain, [&](int64_t first, int64_t end) {
+    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(end); ++i) {
+      values[i] = static_cast<float>(random.normal(i) * spec.init_std);
+    }
+  });
   return values;
 }
 
