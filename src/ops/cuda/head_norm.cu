@@ -170,7 +170,7 @@ __device__ void head_backward(const HeadNormArgs<T>& args, int64_t token, int he
     load_floats(args.out + start + at, dy[s]);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
-      dweight.sums[s][i] += dy[s][i] * (x[s][i] * rstd);
+      dweight.sums[s][i] += dy[s][i] * x[s][i] * rstd;
       dy[s][i] *= weight[at + i];
       dot += dy[s][i] * x[s][i];
     }

@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_backward_kernel(Back
 #pragma unroll
         for (int i = 0; i < kVectorWidth; ++i) {
           dot[r] += weight[v][i] * dy[r][v][i] * x[r][v][i];
-          dweight[v][i] += dy[r][v][i] * (x[r][v][i] * rstd[r]);
+          dweight[v][i] += dy[r][v][i] * x[r][v][i] * rstd[r];
         }
       }
     }
@@ -229,7 +229,7 @@ __global__ void rms_norm_dweight_any_kernel(BackwardArgs<R, T> args) {
   float total = 0;
   for (int r = 0; r < op::kRmsNormRowsPerBlock && first_row + r < args.rows; ++r) {
     const int64_t at = (first_row + r) * args.columns + column;
-    total += as_float(args.dy[at]) * (as_float(args.x[at]) * args.rstd[first_row + r]);
+    total += as_float(args.dy[at]) * as_float(args.x[at]) * args.rstd[first_row + r];
   }
   args.partials[static_cast<int64_t>(blockIdx.x) * args.columns + column] = total;
 }

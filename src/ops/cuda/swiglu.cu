@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kChunkThreads) swiglu_forward_kernel(SwiGluArg
     if (column >= args.columns) break;
     float values[kWidth];
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) values[i] = gates[v][i] * sigmoid<T>(gates[v][i]) * ups[v][i];
+    for (int i = 0; i < kWidth; ++i) values[i] = silu<T>(gates[v][i]) * ups[v][i];
     store_floats(h + column, values);
   }
 }

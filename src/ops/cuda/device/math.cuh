@@ -39,4 +39,14 @@ __device__ float sigmoid(float value) {
   }
 }
 
+/// value * sigmoid(value), with one rounding fewer for f32.
+template <class T>
+__device__ float silu(float value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return value / (1.0f + expf(-value));
+  } else {
+    return value * sigmoid<T>(value);
+  }
+}
+
 }  // namespace litespark::cuda
