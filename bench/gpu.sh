@@ -34,7 +34,7 @@ build() {
 # The kernels on small shapes; the staging and graph tests are about the driver, the wide cases take minutes here.
 sanitize() {
   local tool=$1
-  compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 20 \
+  timeout "${SANITIZE_SECONDS:-150}" compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 20 \
     $build/tests/test_ops_cuda --gtest_filter="${SANITIZE_FILTER:-Bias.*:Convert.*:Rope.*:SwiGlu.GradientMay*:SwiGlu.Extreme*:RmsNorm.Sum*:Loss.Ignored*:Loss.Reduce*:Loss.Extreme*:Optimizer.*:Embedding.Gradient*:Embedding.Bad*:HeadNorm.Both*:ColumnSum.*}"
 }
 
@@ -53,7 +53,7 @@ for name in $stages; do
     bench)
       stage bench_ops $build/bench/bench_cuda_ops "$out/ops.json"
       if [ -x $build/bench/bench_cuda_matmul_attention ]; then
-        stage bench_matmul $build/bench/bench_cuda_matmul_attention ${MATMUL_BENCH_ARGS:-}
+        stage bench_matmul $build/bench/bench_cuda_matmul_attention ${MATMUL_BENCH:-all} --json="$out/matmul_attention.json"
       fi
       ;;
     sanitize)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backend itself: the device, its memory, and what happens when there is not enough.
+#include <cstdio>
+#include <cstdlib>
+
 #include "core/error.h"
 #include "ops/cuda/cuda_conformance.h"
 #include "support/error_text.h"
@@ -16,7 +19,10 @@ namespace {
 class NeedsDevice : public ::testing::Environment {
  public:
   void SetUp() override {
-    if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device here";
+    if (cuda_device_count() > 0) return;
+    // A skip from here would count every test as passed; CTest knows this line.
+    std::puts("[  SKIPPED ] no CUDA device here");
+    std::exit(77);
   }
 };
 const auto* const kNeedsDevice = ::testing::AddGlobalTestEnvironment(new NeedsDevice);
