@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers for the GPU tests of the three products, with fp64 truth and a plain fp32 sum.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "ops/cuda/cuda_conformance.h"
+
+namespace litespark::test {
+
+struct GpuLinearCase {
+  int64_t rows = 1, inputs = 1, outputs = 1;
+  DType dtype = DType::kBF16;
+  bool bias = false;
+  bool accumulate = false;
+
+  LinearShape shape() const {
+    return {.rows = rows, .in_features = inputs, .out_features = outputs, .compute = dtype, .has_bias = bias};
+  }
+  std::string name() const {
+    return std::to_string(rows) + " rows, " + std::to_string(inputs) + " -> " + std::to_string(outputs) + " " +
+           std::string(dtype_name(dtype)) + (bias ? " bias" : "") + (accumulate ? " accumulate" : "");
+  }
+};
+
+/// Odd sizes and sizes of models, both dtypes, with and without bias and accumulation.
+inline std::vector<GpuLinearCase> gpu_linear_cases() {
+  std::vector<GpuLinearCase> cases;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const auto& [rows, inputs, outputs] : {std::array<int64_t, 3>{1, 1, 1},
+                                                {1, 97, 33},
+                                                {5, 64, 130},
+                                                {257, 97, 99},
+                                                {300, 32, 64},
+                                                {1030, 16, 40},
+                                                {128, 768, 256},
+                                                {64, 2048, 72}}) {
+      for (const bool flag : {false, true}) cases.push_back({rows, inputs, outputs, dtype, flag, flag});
+    }
+  }
+  return cases;
+}
+
+inline OpCase<op::MatmulForward<Tensor>> matmul_forward_case(Backend& backend, const GpuLinearCase& c) {
+  OpCase<op::MatmulForward<Tensor>> test{
+      .name = "forward " + c.name(),
+      .op = {.y = shape_only(c.dtype, {c.rows, c.outputs}),
+             .x = shape_only(c.dtype, {c.rows, c.inputs}),
+             .weight = shape_only(c.dtype, {c.outputs, c.inputs}),
+             .bias = c.bias ? shape_only(DType::kF32, {c.outputs}) : Tensor{},
+             .scratch = shape_only(DType::kU8, {backend.sizes().matmul_forward_scratch_bytes(c.shape())}),
+             .in_features = c.inputs,
+             .out_features = c.outputs},
+      .inputs = {}};
+  fill_at_random(test, 1);
+  return test;
+}
+
+inline OpCase<op::MatmulBackwardInput<Tensor>> matmul_input_case(Backend& backend, const GpuLinearCase& c) {
+  OpCase<op::MatmulBackwardInput<Tensor>> test{
+      .name = "backward input " + c.name(),
+      .op = {.dx = shape_only(c.dtype, {c.rows, c.inputs}),
+             .dy = shape_only(c.dtype, {c.rows, c.outputs}),
+             .weight = shape_only(c.dtype, {c.outputs, c.inputs}),
+             .scratch = shape_only(DType::kU8, {backend.sizes().matmul_backward_input_scratch_bytes(c.shape())}),
+             .in_features = c.inputs,
+             .out_features = c.outputs,
+             .accumulate = c.accumulate},
+      .inputs = {}};
+  fill_at_random(test, 2);
+  return test;
+}
+
+inline OpCase<op::MatmulBackwardWeight<Tensor>> matmul_weight_case(Backend& backend, const GpuLinearCase& c) {
+  OpCase<op::MatmulBackwardWeight<Tensor>> test{
+      .name = "backward weight " + c.name(),
+      .op = {.dweight = shape_only(DType::kF32, {c.outputs, c.inputs}),
+             .dy = shape_only(c.dtype, {c.rows, c.outputs}),
+             .x = shape_only(c.dtype, {c.rows, c.inputs}),
+             .scratch = shape_only(DType::kU8, {backend.sizes().matmul_backward_weight_scratch_bytes(c.shape())}),
+             .accumulate = c.accumulate},
+      .inputs = {}};
+  fill_at_random(test, 3);
+  return test;
+}
+
+}  // namespace litespark::test

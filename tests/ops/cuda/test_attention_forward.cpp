@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensor-core forward: the kernel error rule for every head size, window and packing; rows of no document are zero.
+#include "ops/cuda/attention_cases.h"
+
+namespace litespark::test {
+namespace {
+
+TEST(AttentionForward, KeepsTheErrorRule) {
+  for (const GpuAttentionCase& c : gpu_attention_cases(DType::kBF16)) {
+    const auto test = attention_forward_case(portable_backend(), c, 1);
+    Values truth = attention_truth(c, test.inputs);
+    const Execution execution = execute_twice(portable_backend(), test);
+    expect_statistics(test.name, execution.outputs.at("log_sum_exp"), truth.at("log_sum_exp"), 4e-6);
+    truth.tensors.erase("log_sum_exp");
+    expect_kernel_rule(test.name, execution, truth, attention_plain(c, test.inputs));
+  }
+}
+
+TEST(AttentionForward, NoDocumentsGiveZeros) {
+  const GpuAttentionCase c{.dim = 64, .lengths = {}, .tail_rows = 70, .spare_documents = 3};
+  const Execution execution = execute(portable_backend(), attention_forward_case(portable_backend(), c, 1));
+  for (const double value : execution.outputs.at("out")) ASSERT_EQ(value, 0.0);
+  for (const double value : execution.outputs.at("log_sum_exp")) ASSERT_EQ(value, 0.0);
+}
+
+// report:B13
+TEST(AttentionForward, ChangingOneDocumentLeavesTheOthersBitsAlone) {
+  const GpuAttentionCase c{.heads = 6, .kv_heads = 2, .dim = 64, .lengths = {77, 90, 40}};
+  auto test = attention_forward_case(portable_backend(), c, 4);
+  const std::vector<double> before = execute(portable_backend(), test).outputs.at("out");
+  std::vector<double>& qkv = test.inputs.tensors["qkv"];
+  for (size_t i = static_cast<size_t>(77 * c.qkv_columns()); i < static_cast<size_t>(167 * c.qkv_columns()); ++i) {
+    qkv[i] = i % 5 == 0 ? 1e30 : -3.0 * qkv[i];
+  }
+  const std::vector<double> after = execute(portable_backend(), test).outputs.at("out");
+  for (int64_t row = 0; row < c.rows(); ++row) {
+    if (row >= 77 && row < 167) continue;
+    for (int64_t column = 0; column < c.out_columns(); ++column) {
+      const auto i = static_cast<size_t>(row * c.out_columns() + column);
+      ASSERT_EQ(before[i], after[i]) << "row " << row;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace litespark::test
