@@ -1,72 +1,146 @@
 // SPDX-License-Identifier: Apache-2.0
-// `litespark train`: the plan, the weights, then step after step with one line each.
+// `litespark train`: the plan, the weights or a checkpoint, then the loop.
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "commands.h"
 #include "core/text_table.h"
-#include "data/synthetic_source.h"
-#include "data/text_source.h"
+#include "data/loader.h"
 #include "io/file.h"
-#include "model/weights.h"
 #include "plan/memory_table.h"
+#include "progress.h"
 #include "run_setup.h"
 #include "spec/run_program.h"
-#include "train/trainer.h"
+#include "stop_request.h"
+#include "train/metrics_log.h"
+#include "train/run_options.h"
+#include "training_inputs.h"
 
 namespace litespark::cli {
 namespace {
 
-/// Larger texts belong into shards.
-constexpr int64_t kLargestTextBytes = int64_t{4} << 30;
+namespace fs = std::filesystem;
 
-std::unique_ptr<BatchSource> make_source(const RunConfig& config, const Program& program) {
-  const auto seed = static_cast<uint64_t>(config.seed);
-  const BatchShape& shape = program.options.batch;
-  switch (config.data.source) {
-    case DataSource::kSynthetic: return std::make_unique<SyntheticSource>(seed, program.config.vocab_size, shape);
-    case DataSource::kText:
-      return std::make_unique<TextSource>(read_text_file(config.data.path, kLargestTextBytes), seed, shape);
-    case DataSource::kShards: break;
+/// The checkpoint that the run file's `resume` means; nullopt: start afresh.
+std::optional<fs::path> resume_from(const RunConfig& config, const CheckpointStore& store) {
+  const auto newest = store.newest();
+  if (config.checkpoint.resume == "auto") return newest ? std::optional(store.path_of(*newest)) : std::nullopt;
+  if (config.checkpoint.resume != "never") return fs::path(config.checkpoint.resume);
+  if (newest) {
+    throw ConfigError("checkpoint.resume", "\"never\", but the run folder holds checkpoints",
+                      store.path_of(*newest).string(), "an empty run folder", "choose another `out`");
   }
-  throw ConfigError("data.source", "cannot be trained on by this version", "shards", "synthetic or text");
+  return std::nullopt;
 }
 
-void fill_weights(Executor& executor, const RunConfig& config) {
-  if (config.model.init == ModelInit::kScratch) {
-    initialise_weights(executor, static_cast<uint64_t>(config.seed));
-  } else {
-    load_weights(executor, config.model.path);
+std::string decay_groups_text(const ParamTable& params) {
+  int64_t decayed = 0;
+  int64_t plain = 0;
+  for (const ParamSpec& param : params.params) (param.is_decayed ? decayed : plain) += param.shape.num_elements();
+  return "weight decay on " + count_text(decayed) + " parameters (tensors of two or more dimensions), none on " +
+         count_text(plain) + "\n";
+}
+
+/// Everything of one run that lives as long as it.
+class TrainingRun {
+ public:
+  TrainingRun(const RunConfig& config, Program program, Backend& backend)
+      : config_(config),
+        out_(make_run_folder(config)),
+        source_(make_source(config, program, config.data.path)),
+        eval_source_(make_eval_source(config, program)),
+        executor_(std::move(program), backend),
+        store_(out_ / "checkpoints"),
+        context_{.config = executor_.program().config,
+                 .params = executor_.program().params,
+                 .identity = run_identity(config, executor_.program().config, source_->fingerprint()),
+                 .run_toml = run_config_toml(config),
+                 .tokenizer_folder = config.data.tokenizer,
+                 .folder_dtype = config.precision.compute},
+        trainer_(executor_, trainer_options(config), [this](uint64_t index) -> const Batch& { return next(index); }) {
+    const std::optional<fs::path> checkpoint = resume_from(config, store_);
+    store_.clean();
+    if (checkpoint) {
+      const ResumedState resumed = read_checkpoint(*checkpoint, context_, executor_);
+      trainer_.restore(resumed.progress);
+      totals_ = resumed.totals;
+      context_.tuning = resumed.tuning;
+    } else {
+      fill_weights(executor_, config);
+    }
+    store_.require_space(checkpoint_bytes(context_.params, context_.folder_dtype));
+    write_text_file(out_ / "run.toml", context_.run_toml);
   }
-}
 
-TrainerOptions trainer_options(const RunConfig& config) {
-  // ScheduleKind and Decay list the same names in the same order; the run file's text is what both stand for.
-  return {.schedule = {.decay = static_cast<Decay>(config.schedule.name),
-                       .peak = config.optim.lr,
-                       .warmup_steps = config.schedule.warmup,
-                       .total_steps = config.train.steps,
-                       .final_fraction = config.schedule.final_fraction,
-                       .decay_fraction = config.schedule.decay_fraction},
-          .accumulation = config.train.accumulation,
-          .clip_norm = config.optim.clip_norm,
-          .nan_limit = config.train.nan_limit,
-          .spike_factor = config.train.spike_factor};
-}
+  RunEnd run() {
+    RunPlan plan = run_plan(config_, eval_source_.get());
+    if (trainer_.steps_done() >= plan.steps) {
+      std::cout << "nothing to do: " << plan.steps << " steps are done\n";
+      return RunEnd::kFinished;
+    }
+    const StopRequest stop(config_.checkpoint.signal);
+    MetricsLog metrics(out_ / "metrics.jsonl", trainer_.steps_done());
+    Progress progress(plan.steps, config_.train.log_every, trainer_.steps_done(), trainer_.tokens_done());
+    CheckpointSaver saver(
+        executor_, store_, context_,
+        {.retention = {.keep_last = config_.checkpoint.keep_last, .keep_every = config_.checkpoint.keep_every},
+         .is_async = config_.checkpoint.async});
+    const RunHooks hooks{.on_step =
+                             [&](const StepRecord& record) {
+                               totals_.train_seconds += record.seconds;
+                               metrics.add(record);
+                               progress.show(record);
+                             },
+                         .on_eval =
+                             [&](int64_t step, const EvalResult& result) {
+                               metrics.add_eval(step, result);
+                               progress.show_eval(step, result);
+                             },
+                         .should_stop = StopRequest::is_made,
+                         .totals = [&] { return totals_; }};
+    const RunEnd end = run_training(trainer_, &saver, eval_source_.get(), plan, hooks);
+    progress.note((end == RunEnd::kStopped ? "stopped; saved " : "done; saved ") +
+                  store_.path_of(trainer_.steps_done()).string());
+    return end;
+  }
 
-void print_step(const RunConfig& config, const StepRecord& record) {
-  const double tokens = static_cast<double>(config.tokens_per_step());
-  std::cout << "step " << record.step << "/" << config.train.steps << "  loss " << fixed_text(record.loss, 4)
-            << "  grad norm " << fixed_text(record.grad_norm, 3) << "  lr " << record.lr << "  "
-            << fixed_text(tokens / record.seconds, 0) << " tokens/s" << (record.skipped ? "  skipped" : "")
-            << std::endl;
-}
+ private:
+  static fs::path make_run_folder(const RunConfig& config) {
+    std::error_code status;
+    fs::create_directories(config.out, status);
+    if (status) throw IoError(config.out, "the run folder cannot be made: " + status.message());
+    return config.out;
+  }
+
+  /// The loader starts where the trainer stands, which a resume decides.
+  const Batch& next(uint64_t index) {
+    if (!loader_) {
+      loader_.emplace(*source_, Loader::Options{.shape = executor_.program().options.batch,
+                                                .workers = config_.data.workers,
+                                                .first_index = index});
+    }
+    return loader_->get(index);
+  }
+
+  const RunConfig& config_;
+  fs::path out_;
+  std::unique_ptr<BatchSource> source_;
+  std::unique_ptr<BatchSource> eval_source_;
+  Executor executor_;
+  CheckpointStore store_;
+  CheckpointContext context_;
+  std::optional<Loader> loader_;
+  Trainer trainer_;
+  /// No meter yet: the energy is unavailable, not zero.
+  RunTotals totals_{.joules = -1};
+};
 
 class TrainCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {.name = "train",
-            .purpose = "Trains a model as a run file says.",
+            .purpose = "Trains a model as a run file says; continues the run when its folder holds a checkpoint.",
             .positionals = {{.name = "RUN.toml", .help = "The run file."}},
             .takes_run_file = true,
             .example = "litespark train configs/5m.toml --train.steps=100 --optim.lr=1e-3"};
@@ -82,39 +156,16 @@ class TrainCommand final : public Command {
 
   ExitCode run(const CommandLine& line) override {
     const RunConfig config = load_run(with_gpus(line, gpus_));
-    if (config.task != Task::kPretrain) {
-      throw ConfigError("task", "is not supported yet", "another task", "pretrain");
-    }
+    refuse_unsupported(config);
     const std::unique_ptr<Backend> backend = make_backend(config);
     Program program = make_llama_program(model_of(config), training_options(config), backend->sizes());
-    std::cout << run_headline(config, program) << "\n" << format_memory_table(make_memory_table(program)) << std::endl;
-    const std::unique_ptr<BatchSource> source = make_source(config, program);
-    const BatchShape shape = program.options.batch;
-    Executor executor(std::move(program), *backend);
-    fill_weights(executor, config);
-    write_text_file(run_folder(config) / "run.toml", run_config_toml(config));
-
-    Batch batch;
-    Trainer trainer(executor, trainer_options(config), [&](uint64_t index) -> const Batch& {
-      batch.reset(shape);
-      source->fill(index, batch);
-      return batch;
-    });
-    while (trainer.steps_done() < config.train.steps) {
-      const StepRecord record = trainer.step();
-      if (record.step % config.train.log_every == 0 || record.step == config.train.steps) print_step(config, record);
-    }
-    return ExitCode::kDone;
+    std::cout << run_headline(config, program) << decay_groups_text(program.params) << "\n"
+              << format_memory_table(make_memory_table(program)) << std::endl;
+    TrainingRun training(config, std::move(program), *backend);
+    return training.run() == RunEnd::kStopped ? ExitCode::kStopped : ExitCode::kDone;
   }
 
  private:
-  static std::filesystem::path run_folder(const RunConfig& config) {
-    std::error_code status;
-    std::filesystem::create_directories(config.out, status);
-    if (status) throw IoError(config.out, "the run folder cannot be made: " + status.message());
-    return config.out;
-  }
-
   std::optional<int64_t> gpus_;
 };
 

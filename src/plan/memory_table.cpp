@@ -34,9 +34,17 @@ StretchPeak peak_of(const Program& program, const Tape& tape, const PhaseLifetim
           .layer = entry.layer};
 }
 
-std::string mebibytes(int64_t bytes) {
-  return bytes == 0 ? "-" : fixed_text(static_cast<double>(bytes) / 0x1p20);
-}
+/// The unit of a whole table, so that its columns compare: KiB for toys, else MiB.
+struct Unit {
+  std::string name;
+  double bytes = 1.0;
+
+  explicit Unit(int64_t total)
+      : name(total < (10 << 20) ? "KiB" : "MiB"), bytes(total < (10 << 20) ? 0x1p10 : 0x1p20) {}
+  std::string operator()(int64_t value) const {
+    return value == 0 ? "-" : fixed_text(static_cast<double>(value) / bytes);
+  }
+};
 
 std::string place_of(const StretchPeak& peak) {
   if (peak.live_bytes == 0) return "-";
@@ -44,44 +52,44 @@ std::string place_of(const StretchPeak& peak) {
 }
 
 /// Owners that have no byte anywhere are left out.
-std::string owner_table(const MemoryTable& table) {
-  std::vector<std::string> head = {"MiB by owner", "whole run"};
+std::string owner_table(const MemoryTable& table, const Unit& unit) {
+  std::vector<std::string> head = {unit.name + " by owner", "whole run"};
   for (const StretchPeak& stretch : table.stretches) {
     if (stretch.live_bytes > 0) head.push_back(stretch.name);
   }
   TextTable text(std::move(head));
   for (size_t owner = 0; owner < kNumOwners; ++owner) {
     std::vector<std::string> row = {std::string(owner_name(static_cast<Owner>(owner))),
-                                    mebibytes(table.persistent_by_owner[owner])};
+                                    unit(table.persistent_by_owner[owner])};
     int64_t largest = table.persistent_by_owner[owner];
     for (const StretchPeak& stretch : table.stretches) {
       if (stretch.live_bytes == 0) continue;
-      row.push_back(mebibytes(stretch.live_by_owner[owner]));
+      row.push_back(unit(stretch.live_by_owner[owner]));
       largest = std::max(largest, stretch.live_by_owner[owner]);
     }
     if (largest > 0) text.add(std::move(row));
   }
   text.add_rule();
-  std::vector<std::string> sums = {"sum", mebibytes(table.persistent_bytes)};
+  std::vector<std::string> sums = {"sum", unit(table.persistent_bytes)};
   for (const StretchPeak& stretch : table.stretches) {
-    if (stretch.live_bytes > 0) sums.push_back(mebibytes(stretch.live_bytes));
+    if (stretch.live_bytes > 0) sums.push_back(unit(stretch.live_bytes));
   }
   text.add(std::move(sums));
   return text.to_string("  ");
 }
 
-std::string stretch_table(const MemoryTable& table) {
-  TextTable text({"peak of", "MiB alive", "reached at"});
+std::string stretch_table(const MemoryTable& table, const Unit& unit) {
+  TextTable text({"peak of", unit.name + " alive", "reached at"});
   for (const StretchPeak& stretch : table.stretches) {
-    text.add({stretch.name, mebibytes(stretch.live_bytes), place_of(stretch)});
+    text.add({stretch.name, unit(stretch.live_bytes), place_of(stretch)});
   }
   return text.to_string("  ");
 }
 
-std::string phase_table(const MemoryTable& table) {
-  TextTable text({"arena of", "MiB", "lost to gaps"});
+std::string phase_table(const MemoryTable& table, const Unit& unit) {
+  TextTable text({"arena of", unit.name, "lost to gaps"});
   for (const PhasePeak& phase : table.phases) {
-    text.add({phase.phase, mebibytes(phase.arena_bytes), mebibytes(phase.arena_bytes - phase.live_bytes)});
+    text.add({phase.phase, unit(phase.arena_bytes), unit(phase.arena_bytes - phase.live_bytes)});
   }
   return text.to_string("  ");
 }
@@ -122,9 +130,10 @@ MemoryTable make_memory_table(const Program& program) {
 }
 
 std::string format_memory_table(const MemoryTable& table) {
-  return owner_table(table) + "\n" + stretch_table(table) + "\n" + phase_table(table) + "\n" + "  total " +
-         bytes_text(table.total_bytes()) + ": " + bytes_text(table.persistent_bytes) + " for the whole run + " +
-         bytes_text(table.arena_bytes) + " arena, the largest phase's; library sizes " +
+  const Unit unit(table.total_bytes());
+  return owner_table(table, unit) + "\n" + stretch_table(table, unit) + "\n" + phase_table(table, unit) + "\n" +
+         "  total " + bytes_text(table.total_bytes()) + ": " + bytes_text(table.persistent_bytes) +
+         " for the whole run + " + bytes_text(table.arena_bytes) + " arena, the largest phase's; library sizes " +
          (table.is_exact ? "exact" : "estimated") + "\n";
 }
 

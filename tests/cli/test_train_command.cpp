@@ -1,65 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0
-// `litespark train` in the small: it runs, leaves the effective configuration, and that runs again to the same numbers.
+// `litespark train` in the small: what it leaves behind, how it stops, how it goes on.
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <algorithm>
+#include <csignal>
 #include <fstream>
-#include <iterator>
 
+#include "cli/small_run.h"
 #include "support/error_text.h"
-#include "support/run_program.h"
-#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
 
-class TrainCommand : public testing::Test {
- protected:
-  TrainCommand() : folder_(scratch_.path() / "train_command") {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-    std::ofstream(folder_ / "small.toml") << "[model]\nvocab_size = 64\nhidden_size = 32\nintermediate_size = 64\n"
-                                             "num_hidden_layers = 1\nnum_attention_heads = 2\n"
-                                             "[data]\nsource = \"synthetic\"\nseq_len = 8\n"
-                                             "[train]\nsteps = 3\nmicro_batch = 2\n"
-                                             "[precision]\ncompute = \"fp32\"\n";
-  }
-
-  static std::string text_of(const std::filesystem::path& path) {
-    std::ifstream stream(path);
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
-
-  const test::TemporaryFolder scratch_;
-  std::filesystem::path folder_;
-};
-
-TEST_F(TrainCommand, WritesTheEffectiveConfigWhichPlansTheSame) {  // report:B45 fault:F5
-  const ProgramResult result = run_litespark({"train", "small.toml", "--optim.lr=0.01"}, folder_.string());
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(contains(result.output, "step 3/3"));
-  const std::string effective = text_of(folder_ / "runs/small/run.toml");
+TEST(Train, WritesTheEffectiveConfigWhichTrainsTheSame) {  // report:B45 fault:F5
+  const SmallRun run;
+  const ProgramResult first = run.train({"--optim.lr=0.01"});
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_TRUE(contains(first.output, "step 6/6"));
+  const std::string effective = run.text("runs/small/run.toml");
   EXPECT_TRUE(contains(effective, "lr = 0.01\n"));
   EXPECT_TRUE(contains(effective, "warmup = 0\n"));
+  EXPECT_EQ(run.text("runs/small/checkpoints/step-6/run.toml"), effective);
 
-  const ProgramResult again = run_litespark({"train", "runs/small/run.toml"}, folder_.string());
+  std::filesystem::copy(run.path("runs/small/run.toml"), run.path("again.toml"));
+  const ProgramResult again = run_litespark({"train", "again.toml", "--out=again"}, run.path("").string());
   ASSERT_EQ(again.exit_code, 0) << again.errors;
-  EXPECT_EQ(text_of(folder_ / "runs/small/run.toml"), effective);
-  const auto loss = [](const std::string& text) { return text.substr(text.rfind("loss"), 11); };
-  EXPECT_EQ(loss(again.output), loss(result.output));
+  EXPECT_EQ(run.text("again/checkpoints/step-6/model.safetensors"),
+            run.text("runs/small/checkpoints/step-6/model.safetensors"));
 }
 
-TEST_F(TrainCommand, OtherTasksAreRefused) {
-  const ProgramResult result = run_litespark({"train", "small.toml", "--task=ppo"}, folder_.string());
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_TRUE(contains(result.errors, "task"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
+TEST(Train, ASignalSavesStopsAndTheRunGoesOnToTheSameEnd) {  // report:B6
+  const SmallRun run;
+  const std::vector<std::string> settings = {"--train.steps=2000", "--checkpoint.every=500", "--train.log_every=500"};
+  std::vector<std::string> whole = settings;
+  whole.push_back("--out=whole");
+  ASSERT_EQ(run.train(whole).exit_code, 0);
+
+  const auto program = run.start("cut", settings);
+  program->send(SIGTERM);
+  const ProgramResult cut = program->wait();
+  ASSERT_EQ(cut.exit_code, 5) << cut.output << cut.errors;
+  EXPECT_TRUE(contains(cut.output, "stopped; saved cut/checkpoints/step-"));
+
+  std::vector<std::string> rest = settings;
+  rest.push_back("--out=cut");
+  const ProgramResult resumed = run.train(rest);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_TRUE(contains(resumed.output, "continuing after step"));
+  for (const char* file : {"model.safetensors", "config.json"}) {
+    EXPECT_EQ(run.text(std::string("cut/checkpoints/step-2000/") + file),
+              run.text(std::string("whole/checkpoints/step-2000/") + file));
+  }
+  const std::string metrics = run.text("cut/metrics.jsonl");
+  EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 2000);
 }
 
-TEST_F(TrainCommand, ARunFolderThatCannotBeMadeIsAStorageError) {
-  const ProgramResult result = run_litespark({"train", "small.toml", "--out=small.toml/x"}, folder_.string());
+TEST(Train, TheSignalOfTheUsersChoiceStopsToo) {
+  const SmallRun run;
+  const auto program = run.start("cut", {"--train.steps=100000000", "--checkpoint.signal=SIGUSR1"});
+  program->send(SIGUSR1);
+  EXPECT_EQ(program->wait().exit_code, 5);
+}
+
+TEST(Train, AFinishedRunHasNothingToDo) {
+  const SmallRun run;
+  ASSERT_EQ(run.train().exit_code, 0);
+  const ProgramResult again = run.train();
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_TRUE(contains(again.output, "nothing to do: 6 steps are done"));
+}
+
+TEST(Train, AnotherSeedsCheckpointIsRefused) {
+  const SmallRun run;
+  ASSERT_EQ(run.train().exit_code, 0);
+  const ProgramResult other = run.train({"--seed=2"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_TRUE(contains(other.errors, "seed"));
+  const ProgramResult afresh = run.train({"--checkpoint.resume=never"});
+  EXPECT_EQ(afresh.exit_code, 2);
+  EXPECT_TRUE(contains(afresh.errors, "checkpoint.resume"));
+}
+
+TEST(Train, EvaluatesOnHeldOutTokens) {
+  const SmallRun run;
+  const ProgramResult result = run.train({"--train.eval_every=3", "--train.eval_batches=2"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(contains(result.output, "step 3  held-out loss"));
+  EXPECT_TRUE(contains(run.text("runs/small/metrics.jsonl"), "\"eval_loss\": "));
+}
+
+TEST(Train, WhatIsNotSupportedIsRefusedBeforeAnythingIsMade) {
+  const SmallRun run;
+  for (const char* setting : {"--task=ppo", "--cluster.gpus=2", "--train.sample_every=5"}) {
+    const ProgramResult result = run.train({setting});
+    EXPECT_EQ(result.exit_code, 2) << setting;
+    EXPECT_TRUE(contains(result.errors, "is not supported yet"));
+  }
+  EXPECT_EQ(run.train({"--train.eval_every=1", "--train.eval_batches=0"}).exit_code, 2);
+  EXPECT_FALSE(run.exists("runs"));
+}
+
+TEST(Train, ARunFolderThatCannotBeMadeIsAStorageError) {
+  const SmallRun run;
+  const ProgramResult result = run.train({"--out=small.toml/x"});
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_TRUE(contains(result.errors, "run folder"));
+}
+
+TEST(Train, BytesOfATextAreTrainedOn) {
+  const SmallRun run;
+  std::ofstream(run.path("some.txt")) << std::string(400, 'a') + std::string(400, 'b');
+  const ProgramResult result =
+      run.train({"--data.source=text", "--data.path=some.txt", "--model.vocab_size=256", "--train.eval_every=3",
+                 "--train.eval_batches=0", "--data.eval_path=some.txt"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  const ProgramResult absent = run.train({"--data.source=text", "--data.path=absent.txt", "--model.vocab_size=256"});
+  EXPECT_NE(absent.exit_code, 0);
+  EXPECT_TRUE(contains(absent.errors, "absent.txt"));
 }
 
 }  // namespace

@@ -5,13 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <csignal>
 #include <stdexcept>
 
 namespace litespark {
 namespace {
 
-/// Output goes into nameless files: no pipe can fill up, whatever the program prints.
 std::string rewound_text(std::FILE* file) {
   std::rewind(file);
   std::string text;
@@ -20,7 +19,6 @@ std::string rewound_text(std::FILE* file) {
     count = std::fread(buffer.data(), 1, buffer.size(), file);
     text.append(buffer, 0, count);
   }
-  std::fclose(file);
   return text;
 }
 
@@ -34,23 +32,44 @@ std::string rewound_text(std::FILE* file) {
 
 }  // namespace
 
-ProgramResult run_litespark(const std::vector<std::string>& arguments, const std::string& folder) {
+/// Output goes into nameless files: no pipe can fill up, whatever the program prints.
+RunningLitespark::RunningLitespark(const std::vector<std::string>& arguments, const std::string& folder)
+    : output_(std::tmpfile()), errors_(std::tmpfile()) {
+  if (output_ == nullptr || errors_ == nullptr) throw std::runtime_error("no temporary file");
   std::vector<std::string> words = {LITESPARK_BINARY_DIR "/cli/litespark"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  child_ = fork();
+  if (child_ == 0) become_litespark(pointers, folder, fileno(output_), fileno(errors_));
+  if (child_ < 0) throw std::runtime_error("the program did not start");
+}
 
-  std::FILE* output = std::tmpfile();
-  std::FILE* errors = std::tmpfile();
-  if (output == nullptr || errors == nullptr) throw std::runtime_error("no temporary file");
-  const pid_t child = fork();
-  if (child == 0) become_litespark(pointers, folder, fileno(output), fileno(errors));
+RunningLitespark::~RunningLitespark() {
+  if (child_ > 0) {
+    send(SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+  std::fclose(output_);
+  std::fclose(errors_);
+}
+
+void RunningLitespark::send(int signal) const {
+  kill(child_, signal);
+}
+
+ProgramResult RunningLitespark::wait() {
   int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child) throw std::runtime_error("the program did not run");
+  if (waitpid(child_, &status, 0) != child_) throw std::runtime_error("the program is gone");
+  child_ = -1;
   return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-          .output = rewound_text(output),
-          .errors = rewound_text(errors)};
+          .output = rewound_text(output_),
+          .errors = rewound_text(errors_)};
+}
+
+ProgramResult run_litespark(const std::vector<std::string>& arguments, const std::string& folder) {
+  return RunningLitespark(arguments, folder).wait();
 }
 
 }  // namespace litespark

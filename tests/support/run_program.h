@@ -2,6 +2,9 @@
 // Runs the real litespark binary and looks at it from outside, as a shell would.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -13,7 +16,25 @@ struct ProgramResult {
   std::string errors;
 };
 
-/// Arguments go in unquoted; standard input is empty. `folder` is where it runs; empty: here.
+/// The program, started; arguments go in unquoted, standard input is empty. Killed when nobody waited for it.
+class RunningLitespark {
+ public:
+  /// `folder` is where it runs; empty: here.
+  explicit RunningLitespark(const std::vector<std::string>& arguments, const std::string& folder = {});
+  ~RunningLitespark();
+  RunningLitespark(const RunningLitespark&) = delete;
+  RunningLitespark& operator=(const RunningLitespark&) = delete;
+
+  void send(int signal) const;
+  ProgramResult wait();
+
+ private:
+  std::FILE* output_;
+  std::FILE* errors_;
+  pid_t child_ = -1;
+};
+
+/// Starts it and waits.
 ProgramResult run_litespark(const std::vector<std::string>& arguments, const std::string& folder = {});
 
 }  // namespace litespark

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training_inputs.h"
+
+#include "core/error.h"
+#include "data/synthetic_source.h"
+#include "data/text_source.h"
+#include "io/file.h"
+
+namespace litespark::cli {
+namespace {
+
+/// Larger texts belong into shards.
+constexpr int64_t kLargestTextBytes = int64_t{4} << 30;
+
+/// Keeps held-out synthetic tokens apart from the run's own.
+constexpr uint64_t kEvalSeedOffset = uint64_t{1} << 63;
+
+}  // namespace
+
+void refuse_unsupported(const RunConfig& config) {
+  const auto refuse = [](const char* key, const std::string& found, const char* expected) {
+    throw ConfigError(key, "is not supported yet", found, expected);
+  };
+  if (config.task != Task::kPretrain) refuse("task", "another task", "pretrain");
+  if (config.data.source == DataSource::kShards) refuse("data.source", "shards", "synthetic or text");
+  if (config.cluster.gpus != 1) refuse("cluster.gpus", std::to_string(config.cluster.gpus), "1");
+  if (config.train.sample_every != 0) refuse("train.sample_every", std::to_string(config.train.sample_every), "0");
+  if (config.train.eval_every > 0 && config.data.source == DataSource::kSynthetic && config.train.eval_batches == 0) {
+    throw ConfigError("train.eval_batches", "synthetic data has no end", 0, "1 or more");
+  }
+}
+
+std::unique_ptr<BatchSource> make_source(const RunConfig& config, const Program& program, const std::string& path) {
+  const auto seed = static_cast<uint64_t>(config.seed);
+  const BatchShape& shape = program.options.batch;
+  if (config.data.source == DataSource::kText) {
+    return std::make_unique<TextSource>(read_text_file(path, kLargestTextBytes), seed, shape);
+  }
+  return std::make_unique<SyntheticSource>(seed, program.config.vocab_size, shape);
+}
+
+std::unique_ptr<BatchSource> make_eval_source(const RunConfig& config, const Program& program) {
+  if (config.train.eval_every == 0) return nullptr;
+  if (config.data.source != DataSource::kSynthetic) return make_source(config, program, config.data.eval_path);
+  return std::make_unique<SyntheticSource>(static_cast<uint64_t>(config.seed) ^ kEvalSeedOffset,
+                                           program.config.vocab_size, program.options.batch);
+}
+
+void fill_weights(Executor& executor, const RunConfig& config) {
+  if (config.model.init == ModelInit::kScratch) {
+    initialise_weights(executor, static_cast<uint64_t>(config.seed));
+  } else {
+    load_weights(executor, config.model.path);
+  }
+}
+
+}  // namespace litespark::cli

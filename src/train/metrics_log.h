@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// metrics.jsonl: one JSON object a step, every step once, whatever crashes and resumes lie between.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "train/run_loop.h"
+
+namespace litespark {
+
+/// What the meter adds to a step; absent values are written as null, never as 0.
+struct StepMeasurements {
+  std::optional<double> mfu;
+  std::optional<double> watts;
+  std::optional<double> joules;
+  std::optional<double> co2_grams;
+};
+
+/// The keys of DESIGN.md section 5, in that order.
+std::string step_json(const StepRecord& record, int64_t step_tokens, const StepMeasurements& measurements);
+
+class MetricsLog {
+ public:
+  /// Continues a log after `steps_done`: lines of later steps, which the resumed run will take again, and a torn last
+  /// line are dropped. Throws IoError.
+  MetricsLog(const std::filesystem::path& path, int64_t steps_done);
+
+  /// Appends and hands the line to the system; throws IoError when it does not take it.
+  void add(const StepRecord& record, const StepMeasurements& measurements = {});
+  /// {"step", "eval_loss", "eval_tokens"}.
+  void add_eval(int64_t step, const EvalResult& result);
+
+ private:
+  void write(const std::string& line);
+
+  std::string name_;
+  std::ofstream stream_;
+  int64_t tokens_before_ = 0;  ///< cumulative tokens of the step before
+};
+
+}  // namespace litespark

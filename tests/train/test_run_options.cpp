@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run file's words become the trainer's options, and a resume sees every difference that matters.
+#include <gtest/gtest.h>
+
+#include "data/synthetic_source.h"
+#include "train/run_options.h"
+
+namespace litespark {
+namespace {
+
+TEST(RunOptions, TheTrainerFollowsTheFile) {
+  RunConfig config;
+  config.schedule = {.name = ScheduleKind::kWsd, .warmup = 7, .final_fraction = 0.25, .decay_fraction = 0.5};
+  config.optim.lr = 0.5;
+  config.optim.clip_norm = 2.0;
+  config.train.steps = 90;
+  config.train.accumulation = 3;
+  config.train.nan_limit = 4;
+  config.train.spike_factor = 6.0;
+  const TrainerOptions options = trainer_options(config);
+  EXPECT_EQ(options.schedule, (Schedule{.decay = Decay::kWsd,
+                                        .peak = 0.5,
+                                        .warmup_steps = 7,
+                                        .total_steps = 90,
+                                        .final_fraction = 0.25,
+                                        .decay_fraction = 0.5}));
+  EXPECT_EQ(options.accumulation, 3);
+  EXPECT_EQ(options.clip_norm, 2.0);
+  EXPECT_EQ(options.nan_limit, 4);
+  EXPECT_EQ(options.spike_factor, 6.0);
+}
+
+TEST(RunOptions, ScheduleNamesMeanTheSameOnBothSides) {
+  RunConfig config;
+  for (const char* name : {"cosine", "linear", "wsd", "constant", "inverse_sqrt"}) {
+    assign_text(*Fields::of(config).find("schedule.name"), name, "test");
+    EXPECT_EQ(trainer_options(config).schedule.decay, parse_decay(name)) << name;
+  }
+}
+
+TEST(RunOptions, NoEvalBatchesMeansAllHeldOutData) {
+  struct ThreeBatches : BatchSource {
+    void fill(uint64_t, Batch&) const override {}
+    uint64_t batches_per_epoch() const override { return 3; }
+    std::string fingerprint() const override { return "three"; }
+  } source;
+  RunConfig config;
+  config.train.eval_batches = 0;
+  EXPECT_EQ(run_plan(config, &source).eval_batches, 3);
+  config.train.eval_batches = 2;
+  EXPECT_EQ(run_plan(config, &source).eval_batches, 2);
+  config.train.eval_every = 5;
+  config.checkpoint.every = 11;
+  EXPECT_EQ(run_plan(config, nullptr).eval_every, 5);
+  EXPECT_EQ(run_plan(config, nullptr).save_every, 11);
+}
+
+TEST(RunOptions, TheIdentityChangesWithWhatChangesTheWeights) {
+  const auto identity = [](const char* path, const char* value) {
+    RunConfig config;
+    if (path != nullptr) assign_text(*Fields::of(config).find(path), value, "test");
+    return run_identity(config, ModelConfig{}, "data");
+  };
+  const RunIdentity plain = identity(nullptr, nullptr);
+  for (const auto& [path, value, name] : {std::tuple{"seed", "2", "seed"},
+                                          {"optim.lr", "1", "schedule"},
+                                          {"train.steps", "9", "schedule"},
+                                          {"optim.betas", "0.5,0.5", "optimizer"},
+                                          {"train.z_loss", "0.1", "optimizer"},
+                                          {"precision.compute", "fp32", "precision"},
+                                          {"train.micro_batch", "3", "batch"},
+                                          {"data.packing", "stream", "batch"}}) {
+    RunIdentity changed = identity(path, value);
+    EXPECT_NE(changed[name], plain.at(name)) << path;
+    changed[name] = plain.at(name);
+    EXPECT_EQ(changed, plain) << path;
+  }
+  for (const auto& [path, value] : {std::pair{"checkpoint.every", "9"},
+                                    {"train.log_every", "9"},
+                                    {"out", "x"},
+                                    {"data.workers", "3"},
+                                    {"memory.recompute", "block"}}) {
+    EXPECT_EQ(identity(path, value), plain) << path;
+  }
+}
+
+TEST(RunOptions, TheIdentityHoldsModelAndData) {
+  ModelConfig other;
+  other.num_hidden_layers = 3;
+  EXPECT_NE(run_identity(RunConfig{}, other, "d").at("model"),
+            run_identity(RunConfig{}, ModelConfig{}, "d").at("model"));
+  EXPECT_EQ(run_identity(RunConfig{}, ModelConfig{}, "d").at("data"), "d");
+  EXPECT_EQ(run_identity(RunConfig{}, ModelConfig{}, "d").at("tokenizer"), "none");
+}
+
+}  // namespace
+}  // namespace litespark
