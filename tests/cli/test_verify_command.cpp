@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
+#include <stdexcept>
 
 #include "support/error_text.h"
 #include "support/run_program.h"
@@ -15,20 +15,19 @@ namespace {
 
 constexpr const char* kCase = LITESPARK_SOURCE_DIR "/tests/golden/llama-gqa";
 
-/// A copy of a case whose case.json is replaced.
-std::string falsified(const std::string& from, const std::string& to) {
-  const test::TemporaryFolder scratch;
-  const std::filesystem::path folder = scratch.path() / "verify_command";
-  std::filesystem::remove_all(folder);
-  std::filesystem::copy(kCase, folder);
-  std::ifstream stream(folder / "case.json");
-  std::string text(std::istreambuf_iterator<char>(stream), {});
-  const size_t place = text.find(from);
-  EXPECT_NE(place, std::string::npos);
-  text.replace(place, from.size(), to);
-  std::ofstream(folder / "case.json") << text;
-  return folder.string();
-}
+/// A copy of a case whose case.json is changed.
+struct FalsifiedCase {
+  FalsifiedCase(const std::string& from, const std::string& to) {
+    std::filesystem::copy(kCase, folder.path(), std::filesystem::copy_options::recursive);
+    std::string text = test::file_text(folder.path() / "case.json");
+    const size_t place = text.find(from);
+    if (place == std::string::npos) throw std::runtime_error("the case does not say " + from);
+    folder.write("case.json", text.replace(place, from.size(), to));
+  }
+
+  test::TemporaryFolder folder;
+  std::string path = folder.path().string();
+};
 
 TEST(Verify, PyTorchsNumbersPassOnEveryCase) {
   for (const auto& entry : std::filesystem::directory_iterator(LITESPARK_SOURCE_DIR "/tests/golden")) {
@@ -47,16 +46,17 @@ TEST(Verify, JsonHasKindPassAndChecks) {
 }
 
 TEST(Verify, AFalsifiedLossFailsWithExitOne) {
-  const std::string folder = falsified("5.688220500946045", "5.689");
-  const ProgramResult result = run_litespark({"verify", folder, "--device", "cpu"});
+  const FalsifiedCase falsified("5.688220500946045", "5.689");
+  const ProgramResult result = run_litespark({"verify", falsified.path, "--device", "cpu"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_TRUE(contains(result.output, "FAIL"));
   EXPECT_TRUE(contains(result.output, "1 past their limits"));
-  EXPECT_TRUE(contains(run_litespark({"verify", folder, "--json"}).output, "\"pass\": false"));
+  EXPECT_TRUE(contains(run_litespark({"verify", falsified.path, "--json"}).output, "\"pass\": false"));
 }
 
 TEST(Verify, OtherKindsAreRefused) {
-  const ProgramResult result = run_litespark({"verify", falsified("causal-lm", "dream")});
+  const FalsifiedCase falsified("causal-lm", "dream");
+  const ProgramResult result = run_litespark({"verify", falsified.path});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_TRUE(contains(result.errors, "dream"));
 }
