@@ -206,13 +206,10 @@ bool Onednn::execute(Gemm& gemm, const GemmPointers& pointers) {
     arguments[4] = {DNNL_ARG_BIAS, slot.bias.get()};
     num_arguments = 5;
   }
-  dnnl_status_t status = dnnl_success;
-  if (gemm.problem.sequential) {
-    status = dnnl_primitive_execute(gemm.primitive.get(), state_->stream.get(), num_arguments, arguments.data());
-  } else {
-    const ThreadCount count(state_->threads);
-    status = dnnl_primitive_execute(gemm.primitive.get(), state_->stream.get(), num_arguments, arguments.data());
-  }
+  // Also for sequential products: a region of one thread does not count as parallel, and the library would fork.
+  const ThreadCount count(gemm.problem.sequential ? 1 : state_->threads);
+  const dnnl_status_t status =
+      dnnl_primitive_execute(gemm.primitive.get(), state_->stream.get(), num_arguments, arguments.data());
   return status == dnnl_success;
 }
 

@@ -42,6 +42,9 @@ struct Vec16 {
   static Vec16 load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
   static Vec16 load(const bf16* from) { return {detail::load_half(from), detail::load_half(from + 8)}; }
 
+  /// The 16 x 16 block at `from`, transposed to `to`; strides in floats.
+  static void transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride);
+
   void store(float* to) const {
     _mm256_storeu_ps(to, lo);
     _mm256_storeu_ps(to + 8, hi);
@@ -148,8 +151,7 @@ inline void transpose8(const float* from, int64_t from_stride, float* to, int64_
 }
 }  // namespace detail
 
-/// The 16 x 16 block at `from`, transposed to `to`; strides in floats.
-inline void transpose16(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+inline void Vec16::transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
   for (int i = 0; i < 16; i += 8) {
     for (int j = 0; j < 16; j += 8) {
       detail::transpose8(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);

@@ -16,7 +16,9 @@ namespace avx512bf16 {
 namespace avx512 {
 #endif
 
-using Mask16 = __mmask16;
+struct Mask16 {
+  __mmask16 bits;
+};
 
 struct Vec16 {
   using Mask = Mask16;
@@ -31,6 +33,9 @@ struct Vec16 {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
   }
+
+  /// The 16 x 16 block at `from`, transposed to `to`; strides in floats.
+  static void transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride);
 
   void store(float* to) const { _mm512_storeu_ps(to, all); }
   /// Rounds to nearest even; the instruction for it would flush denormals, which other instruction sets keep.
@@ -86,14 +91,14 @@ inline Vec16 times_power_of_two(Vec16 a, Vec16 n) {
 }
 /// False where either is NaN.
 inline Mask16 less(Vec16 a, Vec16 b) {
-  return _mm512_cmp_ps_mask(a.all, b.all, _CMP_LT_OQ);
+  return {_mm512_cmp_ps_mask(a.all, b.all, _CMP_LT_OQ)};
 }
 inline Mask16 both(Mask16 a, Mask16 b) {
-  return _kand_mask16(a, b);
+  return {_kand_mask16(a.bits, b.bits)};
 }
 /// `a` where the mask is set, else `b`.
 inline Vec16 select(Mask16 mask, Vec16 a, Vec16 b) {
-  return {_mm512_mask_blend_ps(mask, b.all, a.all)};
+  return {_mm512_mask_blend_ps(mask.bits, b.all, a.all)};
 }
 /// Lanes i and i + 8 first, then + 4, + 2, + 1.
 inline float sum(Vec16 a) {
@@ -109,8 +114,7 @@ inline float largest(Vec16 a) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-/// The 16 x 16 block at `from`, transposed to `to`; strides in floats.
-inline void transpose16(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+inline void Vec16::transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
   __m512 row[16], pair[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) row[i] = _mm512_loadu_ps(from + i * from_stride);

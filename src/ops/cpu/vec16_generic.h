@@ -42,6 +42,9 @@ struct Vec16 {
     return result;
   }
 
+  /// The 16 x 16 block at `from`, transposed to `to`; strides in floats.
+  static void transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride);
+
   void store(float* to) const {
     for (int i = 0; i < 16; ++i) to[i] = lane[i];
   }
@@ -134,8 +137,7 @@ inline float largest(Vec16 a) {
   return a.lane[0];
 }
 
-/// The 16 x 16 block at `from`, transposed to `to`; strides in floats.
-inline void transpose16(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+inline void Vec16::transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
   for (int i = 0; i < 16; ++i) {
     for (int j = 0; j < 16; ++j) to[j * to_stride + i] = from[i * from_stride + j];
   }

@@ -55,4 +55,15 @@ inline Vec vec_exp(Vec x) {
   return select(less(highest, x), Vec::broadcast(__builtin_inff()), result);
 }
 
+/// e^x for x that cannot be large, as a difference from a maximum: no test for the ends. Below -87.3 the smallest
+/// normal number, not 0. Two terms for log2 e: a constant's own rounding error would bias every weight the same way.
+template <int kDegree = 6, class Vec>
+inline Vec vec_exp_of_difference(Vec x) {
+  const Vec clamped = max(Vec::broadcast(-87.336540f), x);
+  const Vec log2_e = Vec::broadcast(1.4426950216293335f);
+  const Vec whole = round(clamped * log2_e);
+  const Vec fraction = fma(clamped, Vec::broadcast(1.92596299e-8f), fma(clamped, log2_e, Vec::zero() - whole));
+  return exp2_of_parts<kDegree>(fraction, whole);
+}
+
 }  // namespace litespark::cpu

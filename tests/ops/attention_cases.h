@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention inputs for tests: documents of given lengths laid end to end, random or chosen heads.
+#pragma once
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "ops/cpu_conformance.h"
+#include "reference/attention.h"
+
+namespace litespark::test {
+
+struct AttentionCase {
+  int heads = 1, kv_heads = 1, dim = 1, window = 0;
+  std::vector<int> lengths = {1};
+  int tail_rows = 0;        ///< rows of no document
+  int spare_documents = 0;  ///< capacity of the offsets beyond the documents there are
+  DType dtype = DType::kF32;
+  double magnitude = 1;  ///< of the values in qkv
+
+  int64_t document_rows() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
+  int64_t rows() const { return document_rows() + tail_rows; }
+  int64_t qkv_columns() const { return int64_t{heads + 2 * kv_heads} * dim; }
+  int64_t out_columns() const { return int64_t{heads} * dim; }
+
+  std::string name() const {
+    std::string text = std::to_string(heads) + "/" + std::to_string(kv_heads) + " heads of " + std::to_string(dim) +
+                       ", window " + std::to_string(window) + ", " + std::string(dtype_name(dtype)) + ", lengths";
+    for (const int length : lengths) text += " " + std::to_string(length);
+    return text;
+  }
+
+  op::AttentionShape shape() const {
+    int longest = 1;
+    bool uniform = tail_rows == 0 && spare_documents == 0;
+    for (const int length : lengths) {
+      longest = std::max(longest, length);
+      uniform = uniform && length == lengths[0];
+    }
+    return {.num_heads = heads,
+            .num_kv_heads = kv_heads,
+            .head_dim = dim,
+            .window = window,
+            .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim))),
+            .max_documents = static_cast<int>(lengths.size()) + spare_documents,
+            .max_length = longest,
+            .uniform = uniform};
+  }
+
+  /// qkv, offsets and num_documents.
+  Values inputs(uint64_t seed) const {
+    std::vector<double> offsets = {0};
+    for (const int length : lengths) offsets.push_back(offsets.back() + length);
+    offsets.resize(offsets.size() + static_cast<size_t>(spare_documents), -1);
+    return {.tensors = {{"qkv", random_normal(dtype, rows() * qkv_columns(), seed, magnitude)},
+                        {"offsets", offsets},
+                        {"num_documents", {static_cast<double>(lengths.size())}}},
+            .state = {}};
+  }
+
+  OpCase<op::AttentionForward<Tensor>> forward(uint64_t seed) const {
+    return {.name = name(),
+            .op = {.out = shape_only(dtype, {rows(), out_columns()}),
+                   .log_sum_exp = shape_only(DType::kF32, {heads, rows()}),
+                   .qkv = shape_only(dtype, {rows(), qkv_columns()}),
+                   .offsets = shape_only(DType::kI32, {shape().max_documents + 1}),
+                   .num_documents = shape_only(DType::kI32, {1}),
+                   .scratch = {},
+                   .shape = shape()},
+            .inputs = inputs(seed)};
+  }
+
+  /// The forward's outputs are those of the fp64 reference, rounded.
+  OpCase<op::AttentionBackward<Tensor>> backward(uint64_t seed) const {
+    const auto before = forward(seed);
+    Values values = before.inputs;
+    for (const auto& [key, output] : reference::evaluate<double>(before.op, before.inputs).tensors) {
+      std::vector<double>& rounded = values.tensors[key];
+      for (const double value : output) rounded.push_back(round_to(key == "out" ? dtype : DType::kF32, value));
+    }
+    values.tensors["dout"] = random_normal(dtype, rows() * out_columns(), seed + 100);
+    return {.name = name(),
+            .op = {.dqkv = shape_only(dtype, {rows(), qkv_columns()}),
+                   .dout = shape_only(dtype, {rows(), out_columns()}),
+                   .qkv = before.op.qkv,
+                   .out = before.op.out,
+                   .log_sum_exp = before.op.log_sum_exp,
+                   .offsets = before.op.offsets,
+                   .num_documents = before.op.num_documents,
+                   .scratch = {},
+                   .shape = shape()},
+            .inputs = values};
+  }
+};
+
+/// One row and one lane, sizes off every block, several tiles, GQA where heads / kv_heads differs from both
+/// (report:B23), many heads to a key head, windows shorter and longer than a tile, packed documents with length-1 ones
+/// (fault:C11) and rows of none, documents long enough to be cut in the backward pass.
+inline std::vector<AttentionCase> attention_cases() {
+  std::vector<AttentionCase> cases = {{.lengths = {1}},
+                                      {.heads = 3, .kv_heads = 1, .dim = 7, .lengths = {5}},
+                                      {.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {97}},
+                                      {.heads = 6, .kv_heads = 2, .dim = 40, .lengths = {257}},
+                                      {.heads = 2, .kv_heads = 2, .dim = 64, .lengths = {128, 128}},
+                                      {.heads = 18, .kv_heads = 1, .dim = 8, .lengths = {70, 9}, .tail_rows = 3},
+                                      {.heads = 2, .kv_heads = 1, .dim = 24, .window = 5, .lengths = {150}},
+                                      {.heads = 2, .kv_heads = 1, .dim = 32, .window = 64, .lengths = {200, 64, 65}},
+                                      {.heads = 4, .kv_heads = 2, .dim = 32, .window = 100, .lengths = {300, 1}},
+                                      {.heads = 4,
+                                       .kv_heads = 2,
+                                       .dim = 32,
+                                       .lengths = {1, 63, 1, 64, 65, 1, 130},
+                                       .tail_rows = 11,
+                                       .spare_documents = 5},
+                                      {.heads = 2, .kv_heads = 1, .dim = 33, .lengths = {600, 20}, .tail_rows = 1},
+                                      {.heads = 1, .kv_heads = 1, .dim = 16, .window = 130, .lengths = {700}},
+                                      {.heads = 2, .kv_heads = 2, .dim = 128, .lengths = {66}}};
+  const size_t count = cases.size();
+  for (size_t i = 0; i < count; ++i) {
+    cases.push_back(cases[i]);
+    cases.back().dtype = DType::kBF16;
+  }
+  return cases;
+}
+
+/// Runs the case on one instruction set with 1, 2 and 4 threads and reports differing bits (fault:C7).
+template <class Op>
+Execution execute_on_threads(CpuIsa isa, const OpCase<Op>& test) {
+  Execution first = execute(cpu_backend(isa, 1), test);
+  for (const int threads : {2, 4}) {
+    Execution execution = execute(cpu_backend(isa, threads), test);
+    for (const auto& [name, bytes] : first.bytes) {
+      EXPECT_TRUE(execution.bytes[name] == bytes)
+          << test.name << ": " << name << " differs with " << threads << " threads";
+    }
+  }
+  return first;
+}
+
+}  // namespace litespark::test

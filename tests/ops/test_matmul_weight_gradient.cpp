@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// dW = dY^T X: the kernel error rule over slices and panels, equal bits for any thread count, and scratch sizes.
+#include <array>
+
+#include "ops/matmul_cases.h"
+
+namespace litespark::test {
+namespace {
+
+std::vector<LinearCase> weight_gradient_cases() {
+  std::vector<LinearCase> cases;
+  for (const LinearCase& c : linear_cases()) {
+    if (!c.packed) cases.push_back(c);
+  }
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    // Three panels of tokens, the last one short; slices of both widths.
+    cases.push_back({.rows = 4100, .inputs = 9, .outputs = 70, .dtype = dtype, .accumulate = true});
+    cases.push_back({.rows = 2049, .inputs = 3, .outputs = 1025, .dtype = dtype});
+  }
+  return cases;
+}
+
+TEST(MatmulWeightGradient, KeepsTheErrorRule) {
+  for (const CpuIsa isa : {CpuIsa::kAvx2, CpuIsa::kAvx512Bf16}) {
+    for (const LinearCase& c : weight_gradient_cases()) {
+      const auto test = backward_weight_case(c, 1);
+      expect_kernel_rule(test.name, execute_on_threads(isa, test), reference::evaluate<double>(test.op, test.inputs),
+                         reference::evaluate<float>(test.op, test.inputs));
+    }
+  }
+}
+
+TEST(MatmulWeightGradient, ScratchOfTheSizeAskedForIsEnough) {
+  for (const CpuIsa isa : {CpuIsa::kAvx2, CpuIsa::kAvx512Bf16}) {
+    Backend& backend = cpu_backend(isa, 2);
+    for (const LinearCase& c : weight_gradient_cases()) {
+      auto test = backward_weight_case(c, 2);
+      const Execution without = execute(backend, test);
+      const int64_t bytes = backend.sizes().matmul_backward_weight_scratch_bytes(c.shape());
+      test.op.scratch = shape_only(DType::kU8, {bytes});
+      EXPECT_EQ(execute(backend, test).bytes.at("dweight"), without.bytes.at("dweight")) << c.name();
+      test.op.scratch = shape_only(DType::kU8, {bytes - 1});
+      EXPECT_THROW(execute(backend, test), InternalError);
+    }
+  }
+}
+
+// fault:C11: a batch without tokens gives no gradient, not an old one.
+TEST(MatmulWeightGradient, NoTokensGiveZeroOrLeaveTheSum) {
+  for (const bool accumulate : {false, true}) {
+    const auto test = backward_weight_case({.rows = 0, .inputs = 3, .outputs = 2, .accumulate = accumulate}, 3);
+    const std::vector<double> gradient = execute_on_threads(CpuIsa::kAvx512Bf16, test).outputs.at("dweight");
+    EXPECT_EQ(gradient, accumulate ? test.inputs.at("dweight") : std::vector<double>(6, 0.0));
+  }
+}
+
+}  // namespace
+}  // namespace litespark::test

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reference/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "reference/real.h"
+
+namespace litespark::reference {
+namespace {
+
+/// Element d of head h in row n of a matrix with `heads` heads of `dim`.
+struct HeadIndex {
+  size_t heads, dim;
+  size_t operator()(size_t n, size_t h, size_t d) const { return (n * heads + h) * dim + d; }
+};
+
+struct Heads {
+  explicit Heads(const op::AttentionShape& shape)
+      : query(static_cast<size_t>(shape.num_heads)),
+        kv(static_cast<size_t>(shape.num_kv_heads)),
+        dim(static_cast<size_t>(shape.head_dim)),
+        qkv{query + 2 * kv, dim},
+        out{query, dim} {}
+  size_t kv_head(size_t head) const { return head / (query / kv); }
+  size_t key(size_t head) const { return query + kv_head(head); }
+  size_t value(size_t head) const { return query + kv + kv_head(head); }
+
+  size_t query, kv, dim;
+  HeadIndex qkv, out;
+};
+
+size_t first_visible(size_t query, int window) {
+  const size_t span = static_cast<size_t>(window);
+  return window > 0 && query + 1 > span ? query + 1 - span : 0;
+}
+
+template <class Real>
+Real dot(const Real* a, const Real* b, size_t count) {
+  Real sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// Calls body(first row, length) for each document.
+template <class Body>
+void for_each_document(const test::Values& in, const Body& body) {
+  const std::vector<double>& offsets = in.at("offsets");
+  const size_t count = static_cast<size_t>(in.at("num_documents")[0]);
+  for (size_t document = 0; document < count; ++document) {
+    const size_t first = static_cast<size_t>(offsets[document]);
+    body(first, static_cast<size_t>(offsets[document + 1]) - first);
+  }
+}
+
+}  // namespace
+
+template <class Real>
+test::Values evaluate(const op::AttentionForward<Tensor>& op, const test::Values& in) {
+  const Heads heads(op.shape);
+  const std::vector<Real> qkv = as_real<Real>(in.at("qkv"));
+  const size_t tokens = qkv.size() / (heads.qkv.heads * heads.dim);
+  std::vector<Real> out(tokens * heads.query * heads.dim);
+  std::vector<Real> log_sum_exp(heads.query * tokens);
+  for_each_document(in, [&](size_t first, size_t length) {
+    for (size_t h = 0; h < heads.query; ++h) {
+      for (size_t i = 0; i < length; ++i) {
+        std::vector<Real> scores;
+        for (size_t j = first_visible(i, op.shape.window); j <= i; ++j) {
+          scores.push_back(static_cast<Real>(op.shape.scale) * dot(&qkv[heads.qkv(first + i, h, 0)],
+                                                                   &qkv[heads.qkv(first + j, heads.key(h), 0)],
+                                                                   heads.dim));
+        }
+        const Real largest = *std::max_element(scores.begin(), scores.end());
+        Real total = 0;
+        for (Real& score : scores) total += score = std::exp(score - largest);
+        log_sum_exp[h * tokens + first + i] = largest + std::log(total);
+        size_t j = first_visible(i, op.shape.window);
+        for (const Real weight : scores) {
+          for (size_t d = 0; d < heads.dim; ++d) {
+            out[heads.out(first + i, h, d)] += weight / total * qkv[heads.qkv(first + j, heads.value(h), d)];
+          }
+          ++j;
+        }
+      }
+    }
+  });
+  return {.tensors = {{"out", as_double(out)}, {"log_sum_exp", as_double(log_sum_exp)}}, .state = in.state};
+}
+
+template <class Real>
+test::Values evaluate(const op::AttentionBackward<Tensor>& op, const test::Values& in) {
+  const Heads heads(op.shape);
+  const std::vector<Real> qkv = as_real<Real>(in.at("qkv"));
+  const std::vector<Real> out = as_real<Real>(in.at("out"));
+  const std::vector<Real> dout = as_real<Real>(in.at("dout"));
+  const std::vector<Real> log_sum_exp = as_real<Real>(in.at("log_sum_exp"));
+  const size_t tokens = qkv.size() / (heads.qkv.heads * heads.dim);
+  const Real scale = static_cast<Real>(op.shape.scale);
+  std::vector<Real> dqkv(qkv.size());
+  for_each_document(in, [&](size_t first, size_t length) {
+    for (size_t h = 0; h < heads.query; ++h) {
+      for (size_t i = 0; i < length; ++i) {
+        const size_t query = heads.qkv(first + i, h, 0);
+        const Real* gradient = &dout[heads.out(first + i, h, 0)];
+        const Real delta = dot(gradient, &out[heads.out(first + i, h, 0)], heads.dim);
+        for (size_t j = first_visible(i, op.shape.window); j <= i; ++j) {
+          const size_t key = heads.qkv(first + j, heads.key(h), 0);
+          const size_t value = heads.qkv(first + j, heads.value(h), 0);
+          const Real weight =
+              std::exp(scale * dot(&qkv[query], &qkv[key], heads.dim) - log_sum_exp[h * tokens + first + i]);
+          const Real dscore = scale * weight * (dot(gradient, &qkv[value], heads.dim) - delta);
+          for (size_t d = 0; d < heads.dim; ++d) {
+            dqkv[query + d] += dscore * qkv[key + d];
+            dqkv[key + d] += dscore * qkv[query + d];
+            dqkv[value + d] += weight * gradient[d];
+          }
+        }
+      }
+    }
+  });
+  return {.tensors = {{"dqkv", as_double(dqkv)}}, .state = in.state};
+}
+
+template <class Real>
+test::Values evaluate(const op::AttentionCached<Tensor>& op, const test::Values& in) {
+  const Heads heads(op.shape);
+  const std::vector<double>& qkv = in.at("qkv");
+  std::vector<double> cache = in.at("cache");
+  const size_t row = 2 * heads.kv * heads.dim;
+  const size_t batch = static_cast<size_t>(op.batch);
+  const size_t capacity = static_cast<size_t>(op.capacity);
+  const size_t new_tokens = qkv.size() / (heads.qkv.heads * heads.dim) / batch;
+  std::vector<double> out;
+  for (size_t b = 0; b < batch; ++b) {
+    const size_t past = static_cast<size_t>(in.at("past_lengths")[b]);
+    for (size_t t = 0; t < new_tokens; ++t) {
+      const size_t from = heads.qkv(b * new_tokens + t, heads.query, 0);
+      for (size_t i = 0; i < row; ++i) cache[(b * capacity + past + t) * row + i] = qkv[from + i];
+    }
+    // The whole sequence as one document, whose earlier queries do not matter.
+    const size_t length = past + new_tokens;
+    std::vector<double> sequence(length * heads.qkv.heads * heads.dim);
+    for (size_t i = 0; i < length; ++i) {
+      for (size_t c = 0; c < row; ++c) {
+        sequence[heads.qkv(i, heads.query, 0) + c] = cache[(b * capacity + i) * row + c];
+      }
+      for (size_t c = 0; i >= past && c < heads.query * heads.dim; ++c) {
+        sequence[heads.qkv(i, 0, 0) + c] = qkv[heads.qkv(b * new_tokens + i - past, 0, 0) + c];
+      }
+    }
+    op::AttentionForward<Tensor> forward;
+    forward.shape = op.shape;
+    const test::Values whole{
+        .tensors = {{"qkv", sequence}, {"offsets", {0, static_cast<double>(length)}}, {"num_documents", {1}}},
+        .state = in.state};
+    const std::vector<double> all = evaluate<Real>(forward, whole).at("out");
+    out.insert(out.end(), all.begin() + static_cast<std::ptrdiff_t>(heads.out(past, 0, 0)), all.end());
+  }
+  return {.tensors = {{"out", out}, {"cache", cache}}, .state = in.state};
+}
+
+template test::Values evaluate<double>(const op::AttentionForward<Tensor>& op, const test::Values& in);
+template test::Values evaluate<float>(const op::AttentionForward<Tensor>& op, const test::Values& in);
+template test::Values evaluate<double>(const op::AttentionBackward<Tensor>& op, const test::Values& in);
+template test::Values evaluate<float>(const op::AttentionBackward<Tensor>& op, const test::Values& in);
+template test::Values evaluate<double>(const op::AttentionCached<Tensor>& op, const test::Values& in);
+template test::Values evaluate<float>(const op::AttentionCached<Tensor>& op, const test::Values& in);
+
+}  // namespace litespark::reference
