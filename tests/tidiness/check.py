@@ -26,6 +26,7 @@ RULES = {
     "macros": text_rules.macros,
     "vague_names": text_rules.vague_names,
     "private_words": text_rules.private_words,
+    "links": text_rules.links,
     "arrows": structure_rules.arrows,
     "untested": structure_rules.untested,
     "formatting": formatting.formatting,

@@ -18,7 +18,7 @@ HEADER = SPDX + "// A header of the sample tree.\n#pragma once\n"
 SOURCE = SPDX + "// A source of the sample tree.\n"
 TIDY = {
     ".clang-format": "BasedOnStyle: Google\n",
-    "README.md": "# Sample\n",
+    "README.md": "# Sample\nSee [this](src/core/shape.h), [that](https://example.org/x) and [part](README.md#sample).\n",
     "src/core/shape.h": HEADER + '\n/// Prints nothing: "exit(1);" is text.\nint rank();  // abort() is a comment\n',
     "src/core/shape.cpp": SPDX + '#include "core/shape.h"\n\nint rank() { return 2; }\n',
     "src/core/shape_avx2.cpp": SOURCE + "int rank_avx2() { return 2; }\n",
@@ -77,6 +77,7 @@ PLANTED = [
     ("private_words", "docs/setup.md", "first\n/fa" + "rm/data is here\n"),
     ("private_words", "docs/setup.md", "http://deb.deb" + "ian.org/dists\n"),
     ("private_words", "tools/fetch.sh", "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\ncurl https://py" + "pi.org/simple\n"),
+    ("links", "docs/setup.md", "see [the design](../DESIGN.md)\n"),
     ("arrows", "src/core/shape.h", HEADER + '#include "model/block.h"\n'),
     ("arrows", "src/model/block.h", HEADER + '#include "ops/cpu/add.h"\n'),
     ("arrows", "src/core/CMakeLists.txt", "litespark_module(core\n  DEPENDS model\n  LIBRARIES fmt::fmt)\n"),

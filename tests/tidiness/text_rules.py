@@ -145,3 +145,16 @@ def private_words(tree):
         for number, line in enumerate(file.lines, 1):
             if (match := PRIVATE_WORDS.search(line)):
                 yield Finding("private_words", file.path, number, f"`{match.group(0)}` belongs to one machine, not to the project")
+
+
+LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s#]+)(?:#[^)]*)?\)")
+
+
+def links(tree):
+    for file in tree.files:
+        if file.suffix != ".md":
+            continue
+        for number, line in enumerate(file.lines, 1):
+            for target in LINK.findall(line):
+                if not (tree.root / file.path).parent.joinpath(target).exists():
+                    yield Finding("links", file.path, number, f"{target} does not exist")
