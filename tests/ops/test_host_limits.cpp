@@ -11,6 +11,7 @@ namespace {
 using cpu::available_memory_bytes;
 using cpu::default_threads;
 using cpu::meminfo_bytes;
+using cpu::memory_stat_bytes;
 using cpu::processors_of_cpu_max;
 
 TEST(HostLimits, ReadsACgroupQuota) {
@@ -28,6 +29,15 @@ TEST(HostLimits, ReadsMeminfo) {
   EXPECT_EQ(meminfo_bytes(text, "MemAvailable"), 123 * 1024);
   EXPECT_EQ(meminfo_bytes(text, "MemMissing"), std::nullopt);
   EXPECT_EQ(meminfo_bytes("MemAvailable: x", "MemAvailable"), std::nullopt);
+}
+
+TEST(HostLimits, ReadsAMemoryStat) {
+  const char* text = "anon 10\nfile 30\ninactive_file 4096\nactive_file 8192\n";
+  EXPECT_EQ(memory_stat_bytes(text, "inactive_file"), 4096);
+  EXPECT_EQ(memory_stat_bytes(text, "active_file"), 8192);
+  EXPECT_EQ(memory_stat_bytes(text, "inactive"), 0);
+  EXPECT_EQ(memory_stat_bytes("active_file", "active_file"), 0);
+  EXPECT_EQ(memory_stat_bytes("", "active_file"), 0);
 }
 
 TEST(HostLimits, RespectsTheAffinityMask) {

@@ -83,6 +83,18 @@ std::optional<int64_t> meminfo_bytes(std::string_view text, std::string_view key
   return *kibibytes * 1024;
 }
 
+int64_t memory_stat_bytes(std::string_view text, std::string_view key) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (!line.starts_with(key)) continue;
+    line.remove_prefix(key.size());
+    if (line.starts_with(' ')) return std::max<int64_t>(0, take_number(line).value_or(0));
+  }
+  return 0;
+}
+
 int default_threads() {
   // A mask wide enough for machines beyond the 1024 processors of cpu_set_t.
   constexpr int kMaxProcessors = 1 << 14;
@@ -101,7 +113,10 @@ std::optional<int64_t> available_memory_bytes() {
     const auto limit = read_number(folder + "/memory.max");
     const auto used = read_number(folder + "/memory.current");
     if (!limit || !used) continue;
-    const int64_t left = std::max<int64_t>(0, *limit - *used);
+    // File pages are counted as used, yet the kernel gives them up first.
+    const std::string stat = read_file(folder + "/memory.stat");
+    const int64_t cached = memory_stat_bytes(stat, "inactive_file") + memory_stat_bytes(stat, "active_file");
+    const int64_t left = std::max<int64_t>(0, *limit - std::max<int64_t>(0, *used - cached));
     if (!available || left < *available) available = left;
   }
   return available;

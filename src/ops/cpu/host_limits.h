@@ -12,6 +12,8 @@ namespace litespark::cpu {
 std::optional<int> processors_of_cpu_max(std::string_view text);
 /// Bytes after `key` in /proc/meminfo's form ("MemAvailable:  123 kB"); nullopt when it is not there.
 std::optional<int64_t> meminfo_bytes(std::string_view text, std::string_view key);
+/// Bytes after `key` at the start of a line of a cgroup's memory.stat ("inactive_file 4096"); 0 when it is not there.
+int64_t memory_stat_bytes(std::string_view text, std::string_view key);
 
 /// Threads to use when the user names none: processors in the affinity mask, no more than the cgroup's quota.
 int default_threads();
