@@ -20,6 +20,7 @@
 
 #include "core/error.h"
 #include "io/file_system.h"
+#include "io/quote.h"
 
 namespace litespark {
 namespace {
@@ -218,8 +219,7 @@ int64_t free_bytes(const std::filesystem::path& folder) {
 
 std::filesystem::path path_inside(const std::filesystem::path& folder, std::string_view name, std::string_view where) {
   const auto refuse = [&](const char* found) {
-    throw DataError(where, fmt::format("file name \"{}\" is not allowed", name.substr(0, 200)), found,
-                    "a file inside the folder");
+    throw DataError(where, fmt::format("file name {} is not allowed", quote(name)), found, "a file inside the folder");
   };
   if (name.empty()) refuse("an empty name");
   if (name.size() > 1024) refuse("a name of more than 1024 bytes");

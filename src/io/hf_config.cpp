@@ -13,6 +13,7 @@
 #include "io/json_code_keys.h"
 #include "io/json_fields.h"
 #include "io/json_file.h"
+#include "io/quote.h"
 
 namespace litespark {
 namespace {
@@ -41,7 +42,7 @@ ModelFamily read_family(const JsonFields& fields) {
   const bool is_mixture = type.find("moe") != std::string::npos || type == "mixtral" ||
                           fields.find("num_local_experts") != nullptr || fields.find("num_experts") != nullptr;
   throw ConfigError(label, is_mixture ? "mixtures of experts are not supported yet" : "is not a supported model type",
-                    type.substr(0, 100), supported);
+                    quote(type), supported);
 }
 
 DType read_folder_dtype(const JsonFields& fields) {
@@ -51,7 +52,7 @@ DType read_folder_dtype(const JsonFields& fields) {
   if (name == "bfloat16") return DType::kBF16;
   // Wider than needed for float16, but the narrowest of our dtypes that holds its values exactly.
   if (name == "float32" || name == "float16" || name == "float64") return DType::kF32;
-  throw ConfigError(fields.label(key), "is not a dtype of weights", name.substr(0, 100),
+  throw ConfigError(fields.label(key), "is not a dtype of weights", quote(name),
                     "float32, bfloat16, float16 or float64");
 }
 
@@ -102,7 +103,7 @@ void read_flags(const JsonFields& fields, ModelConfig& config) {
   const bool is_qwen3 = config.family == ModelFamily::kQwen3;
   const std::string activation = fields.get_string("hidden_act", "silu");
   if (activation != "silu") {
-    throw ConfigError(fields.label("hidden_act"), "is not supported", activation.substr(0, 100), "silu");
+    throw ConfigError(fields.label("hidden_act"), "is not supported", quote(activation), "silu");
   }
   if (fields.get_real("partial_rotary_factor", 1.0) != 1.0) {
     throw ConfigError(fields.label("partial_rotary_factor"), "is not supported",
@@ -132,8 +133,8 @@ std::vector<bool> read_layer_types(const JsonFields& fields, int64_t num_layers)
     if (!type.is_string()) fields.wrong_type("layer_types", type, "strings");
     const auto& name = type.get_ref<const std::string&>();
     if (name != "sliding_attention" && name != "full_attention") {
-      throw ConfigError(fields.label("layer_types"), "holds an attention type that is not supported",
-                        name.substr(0, 100), "full_attention or sliding_attention");
+      throw ConfigError(fields.label("layer_types"), "holds an attention type that is not supported", quote(name),
+                        "full_attention or sliding_attention");
     }
     uses_window.push_back(name == "sliding_attention");
   }
@@ -180,12 +181,11 @@ RopeConfig read_rope_values(const JsonFields& values) {
   RopeConfig rope;
   const std::string type = values.get_string("rope_type", values.get_string("type", "default"));
   if (values.get_string("type", type) != type) {
-    throw ConfigError(values.label("rope_type"), "contradicts type", type.substr(0, 100),
-                      values.get_string("type").substr(0, 100));
+    throw ConfigError(values.label("rope_type"), "contradicts type", quote(type), quote(values.get_string("type")));
   }
   if (type == "default") return rope;
   if (type != "linear" && type != "llama3") {
-    throw ConfigError(values.label("rope_type"), "is not supported", type.substr(0, 100), "default, linear or llama3");
+    throw ConfigError(values.label("rope_type"), "is not supported", quote(type), "default, linear or llama3");
   }
   rope.scaling = type == "linear" ? RopeScaling::kLinear : RopeScaling::kLlama3;
   rope.factor = values.get_real("factor");

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "io/file.h"
 #include "io/hf_index.h"
+#include "io/quote.h"
 
 namespace litespark {
 namespace {
@@ -89,13 +90,13 @@ HfFolder HfFolder::open(const fs::path& folder) {
     const auto found = result.file_of_.find(tensor);
     const fs::path holder = found == result.file_of_.end() ? "" : result.files_[found->second].file_name();
     if (holder.filename() != shard) {
-      throw DataError(index_path.string(), fmt::format("says that \"{}\" is in {}", tensor.substr(0, 200), shard),
+      throw DataError(index_path.string(), fmt::format("says that {} is in {}", quote(tensor), shard),
                       holder.empty() ? "no shard that has it" : holder.filename().string(), shard);
     }
   }
   for (const auto& [tensor, file] : result.file_of_) {
     if (!index.file_of.contains(tensor)) {
-      throw DataError(index_path.string(), "omits a tensor of a shard", tensor.substr(0, 200), "every tensor");
+      throw DataError(index_path.string(), "omits a tensor of a shard", quote(tensor), "every tensor");
     }
   }
   return result;
@@ -105,7 +106,7 @@ void HfFolder::add_file(SafetensorsFile file) {
   for (const SafetensorsTensor& tensor : file.tensors()) {
     const auto [other, is_new] = file_of_.emplace(tensor.name, files_.size());
     if (!is_new) {
-      throw DataError(file.file_name(), fmt::format("holds \"{}\" a second time", tensor.name.substr(0, 200)),
+      throw DataError(file.file_name(), fmt::format("holds {} a second time", quote(tensor.name)),
                       files_[other->second].file_name(), "each tensor in one shard");
     }
   }
@@ -114,7 +115,7 @@ void HfFolder::add_file(SafetensorsFile file) {
 
 const SafetensorsFile& HfFolder::file_of(const std::string& name) const {
   const auto found = file_of_.find(name);
-  if (found == file_of_.end()) throw DataError(path_.string(), fmt::format("has no tensor \"{}\"", name));
+  if (found == file_of_.end()) throw DataError(path_.string(), fmt::format("has no tensor {}", quote(name)));
   return files_[found->second];
 }
 
@@ -135,11 +136,11 @@ void HfFolder::check_tensor(const std::string& name, const ParamPart& part) cons
   const SafetensorsFile& file = file_of(name);
   const SafetensorsTensor& tensor = file.info(name);
   if (!has_shape(tensor, part.shape)) {
-    throw DataError(file.file_name(), fmt::format("tensor \"{}\" has a shape that config.json excludes", name),
+    throw DataError(file.file_name(), fmt::format("tensor {} has a shape that config.json excludes", quote(name)),
                     shape_text(tensor.shape), part.shape.to_string());
   }
   if (!is_float_dtype(tensor.dtype)) {
-    throw DataError(file.file_name(), fmt::format("tensor \"{}\" has an unsupported dtype", name),
+    throw DataError(file.file_name(), fmt::format("tensor {} has an unsupported dtype", quote(name)),
                     safetensors_dtype_name(tensor.dtype), "F32, BF16, F16 or F64");
   }
 }
@@ -168,7 +169,7 @@ void HfFolder::check(const ModelConfig& config, const ParamTable& table) {
   }
   std::vector<std::string> unexpected;
   for (const auto& [name, file] : file_of_) {
-    if (!expected.contains(name) && !is_ignored(name)) unexpected.push_back(name.substr(0, 200));
+    if (!expected.contains(name) && !is_ignored(name)) unexpected.push_back(quote(name));
   }
   if (!unexpected.empty()) {
     throw DataError(path_.string(),
@@ -207,7 +208,7 @@ void HfFolder::read_parameter(const ParamSpec& param, std::span<float> out) cons
   const int64_t row_elements = param.shape.num_elements() / param.shape[0];
   for (const ParamPart& part : param.parts) {
     const std::string name = name_of(param, part);
-    if (name.empty()) throw DataError(path_.string(), fmt::format("has no tensor \"{}\"", part.write_name));
+    if (name.empty()) throw DataError(path_.string(), fmt::format("has no tensor {}", quote(part.write_name)));
     check_tensor(name, part);
     const SafetensorsFile& file = file_of(name);
     file.read_f32(name, out.subspan(static_cast<size_t>(part.first_row * row_elements),

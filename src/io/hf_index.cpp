@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "io/quote.h"
 
 namespace litespark {
 namespace {
@@ -18,7 +19,7 @@ constexpr size_t kMaxShards = 10000;
 void check_shard_name(const std::string& name, std::string_view where) {
   path_inside({}, name, where);
   if (name.find('/') != std::string::npos || !name.ends_with(".safetensors")) {
-    throw DataError(where, "names a shard that is not a file of the folder", name.substr(0, 200), "NAME.safetensors");
+    throw DataError(where, "names a shard that is not a file of the folder", quote(name), "NAME.safetensors");
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "io/quote.h"
 
 namespace litespark {
 namespace {
@@ -32,8 +33,8 @@ struct Walk {
   std::string_view where;
 
   [[noreturn]] void refuse(const std::string& key, std::string_view what) const {
-    throw DataError(where, fmt::format("key \"{}\" {}", key.substr(0, 100), what), "a value",
-                    "a configuration without code", "remove the key if the model works without it");
+    throw DataError(where, fmt::format("key {} {}", quote(key), what), "a value", "a configuration without code",
+                    "remove the key if the model works without it");
   }
 
   void visit(const json& value, const std::string& key) const {

@@ -8,6 +8,7 @@
 
 #include "io/file.h"
 #include "io/json_sax.h"
+#include "io/quote.h"
 
 namespace litespark {
 namespace {
@@ -33,7 +34,7 @@ class DomBuilder final : public StrictJsonSax {
   bool end_array() override { return close(); }
   bool key(std::string& name) override {
     const auto [slot, is_new] = open_.back()->get_ref<json::object_t&>().try_emplace(name, nullptr);
-    if (!is_new) refuse("\"" + name.substr(0, 200) + "\" twice", "has a duplicate key", "each key once");
+    if (!is_new) refuse(quote(name) + " twice", "has a duplicate key", "each key once");
     slot_ = &slot->second;
     return true;
   }

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "io/json_file.h"
+#include "io/quote.h"
 
 namespace litespark {
 
@@ -43,8 +44,7 @@ class StrictJsonSax : public nlohmann::json_sax<nlohmann::json> {
     return real(value);
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& error) final {
-    throw DataError(where_, "is not valid JSON at byte " + std::to_string(position) + ": " +
-                                std::string(error.what()).substr(0, 300));
+    throw DataError(where_, "is not valid JSON at byte " + std::to_string(position) + ": " + quote(error.what(), 300));
   }
 
   [[noreturn]] bool refuse(std::string_view found) const {

@@ -11,6 +11,7 @@
 
 #include "core/bf16.h"
 #include "core/error.h"
+#include "io/quote.h"
 
 static_assert(std::endian::native == std::endian::little, "safetensors data are little-endian");
 
@@ -118,7 +119,7 @@ const SafetensorsTensor* SafetensorsFile::find(std::string_view name) const {
 
 const SafetensorsTensor& SafetensorsFile::info(std::string_view name) const {
   const SafetensorsTensor* const tensor = find(name);
-  if (tensor == nullptr) throw DataError(file_.name(), fmt::format("has no tensor \"{}\"", name));
+  if (tensor == nullptr) throw DataError(file_.name(), fmt::format("has no tensor {}", quote(name)));
   return *tensor;
 }
 
@@ -139,7 +140,7 @@ void SafetensorsFile::read_bytes(std::string_view name, int64_t first_byte, std:
 void SafetensorsFile::read_f32(std::string_view name, std::span<float> out) const {
   const SafetensorsTensor& tensor = info(name);
   if (!is_float_dtype(tensor.dtype)) {
-    throw DataError(file_.name(), fmt::format("tensor \"{}\" cannot be read as float", name),
+    throw DataError(file_.name(), fmt::format("tensor {} cannot be read as float", quote(name)),
                     safetensors_dtype_name(tensor.dtype), "F32, BF16, F16 or F64");
   }
   if (std::ssize(out) != tensor.num_elements()) {

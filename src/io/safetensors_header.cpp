@@ -10,6 +10,7 @@
 
 #include "core/checked.h"
 #include "io/json_sax.h"
+#include "io/quote.h"
 
 namespace litespark {
 namespace {
@@ -96,7 +97,7 @@ class HeaderSax final : public StrictJsonSax {
     }
     if (place_ != Place::kTensor || key_ != "dtype") return StrictJsonSax::string(value);
     const auto row = std::find_if(kDTypes.begin(), kDTypes.end(), [&](const DTypeRow& r) { return r.name == value; });
-    if (row == kDTypes.end()) complain("has an unknown dtype", value.substr(0, 40), "F32, BF16, F16, F64, I64, ...");
+    if (row == kDTypes.end()) complain("has an unknown dtype", quote(value), "F32, BF16, F16, F64, I64, ...");
     tensor().dtype = row->dtype;
     return true;
   }
@@ -121,8 +122,7 @@ class HeaderSax final : public StrictJsonSax {
 
   template <class Found, class Expected>
   [[noreturn]] void complain(std::string_view what, const Found& found, const Expected& expected) const {
-    throw DataError(where_, fmt::format("tensor \"{}\" {}", header.tensors.back().name.substr(0, 200), what), found,
-                    expected);
+    throw DataError(where_, fmt::format("tensor {} {}", quote(header.tensors.back().name), what), found, expected);
   }
 
  private:
@@ -132,13 +132,13 @@ class HeaderSax final : public StrictJsonSax {
   }
   SafetensorsTensor& tensor() { return header.tensors.back(); }
   [[noreturn]] void duplicate(const std::string& name) const {
-    refuse("\"" + name.substr(0, 200) + "\" twice", "has a duplicate key", "each key once");
+    refuse(quote(name) + " twice", "has a duplicate key", "each key once");
   }
 
   void claim_field(const std::string& name) {
     bool* const seen = name == "dtype" ? &has_dtype_ : name == "shape" ? &has_shape_ : &has_offsets_;
     if (seen == &has_offsets_ && name != "data_offsets") {
-      complain("has an unknown key", name.substr(0, 40), "dtype, shape, data_offsets");
+      complain("has an unknown key", quote(name), "dtype, shape, data_offsets");
     }
     if (std::exchange(*seen, true)) duplicate(name);
   }
@@ -181,7 +181,7 @@ void check_layout(std::vector<SafetensorsTensor>& tensors, int64_t data_bytes, s
   for (const SafetensorsTensor& tensor : tensors) {
     if (tensor.begin != end) {
       throw DataError(where,
-                      fmt::format("tensor \"{}\" {}", tensor.name.substr(0, 200),
+                      fmt::format("tensor {} {}", quote(tensor.name),
                                   tensor.begin > end ? "leaves a gap before it" : "overlaps another"),
                       fmt::format("begin {}", tensor.begin), end);
     }
@@ -217,7 +217,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_b
   const auto twin =
       std::adjacent_find(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
   if (twin != tensors.end()) {
-    throw DataError(where, "has a duplicate key", "\"" + twin->name.substr(0, 200) + "\" twice", "each key once");
+    throw DataError(where, "has a duplicate key", quote(twin->name) + " twice", "each key once");
   }
   check_layout(tensors, data_bytes, where);
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
@@ -225,7 +225,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_b
 }
 
 std::string safetensors_header_text(const SafetensorsHeader& header) {
-  const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
+  const auto json_string = [](const std::string& text) { return nlohmann::json(text).dump(); };
   std::string text = "{";
   const auto separate = [&] {
     if (text.size() > 1) text += ',';
@@ -236,7 +236,7 @@ std::string safetensors_header_text(const SafetensorsHeader& header) {
   for (const SafetensorsTensor& tensor : header.tensors) {
     separate();
     text +=
-        fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", quoted(tensor.name),
+        fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", json_string(tensor.name),
                     row_of(tensor.dtype).name, fmt::join(tensor.shape, ","), tensor.begin, tensor.begin + tensor.bytes);
   }
   text += '}';
