@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # bench/gpu_trial.sh BUILD_DIR: with binaries built before, runs the gpu tests, the golden cases in fp32 and bf16, a short training
 # run and the kernel benches; prints a short table last. Logs go to $OUT.
 build=${1:-build/cuda-only}

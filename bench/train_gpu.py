@@ -75,6 +75,7 @@ def run_peer(case, mode, compiled, steps):
                f"--batch={case['batch']}", f"--length={case['length']}", f"--mode={mode}", f"--steps={steps}"]
     if compiled:
         command.append("--compile")
+    shown = " ".join(["python3", "bench/peer_pytorch_gpu.py", *command[2:]])  # without paths of one machine
     result = subprocess.run(command, capture_output=True, text=True)
     rows, peak = [], 0.0
     for line in result.stdout.splitlines():
@@ -83,8 +84,8 @@ def run_peer(case, mode, compiled, steps):
             rows.append((row["seconds"], row["joules"], row["sm_mhz"], row["loss"]))
             peak = row["peak_gib"]
     if result.returncode != 0:
-        return {"command": " ".join(command), "error": result.stderr.strip().splitlines()[-1][:300]}
-    return {"command": " ".join(command), **summarise(case, rows, peak)}
+        return {"command": shown, "error": result.stderr.strip().splitlines()[-1][:300]}
+    return {"command": shown, **summarise(case, rows, peak)}
 
 
 def parse_case(text):
