@@ -9,18 +9,6 @@
 namespace litespark::cuda {
 namespace {
 
-std::string choice_key(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward) {
-  return std::string(backward ? "attention_backward" : "attention_forward") + " n=" + std::to_string(num_tokens) +
-         " h=" + std::to_string(shape.num_heads) + " k=" + std::to_string(shape.num_kv_heads) +
-         " d=" + std::to_string(shape.head_dim) + " t=" + std::to_string(shape.max_length) +
-         (shape.window > 0 ? " window=" + std::to_string(shape.window) : "") + (shape.uniform ? " uniform" : "") + " " +
-         std::string(dtype_name(compute));
-}
-
-bool starts_with_portable(const std::string& choice) {
-  return choice.rfind("portable", 0) == 0;
-}
-
 /// Rows of the delta that the portable backward keeps in its scratch.
 int64_t delta_bytes(const op::AttentionShape& shape, int64_t num_tokens) {
   return round_up(int64_t{4} * shape.num_heads * num_tokens, 256);
@@ -40,34 +28,64 @@ AttentionLibrary::AttentionLibrary(const DeviceContext& context, const CudaOptio
   }
 }
 
-std::optional<SdpaKey> AttentionLibrary::choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute,
-                                                bool backward) {
-  const std::string name = choice_key(shape, num_tokens, compute, backward);
-  std::string& choice = choices_[name];
-  const auto portable = [&](const std::string& reason) -> std::optional<SdpaKey> {
-    choice = "portable (" + reason + ")";
-    return std::nullopt;
+std::string AttentionLibrary::Request::name() const {
+  return std::string(backward ? "attention_backward" : "attention_forward") + " n=" + std::to_string(num_tokens) +
+         " h=" + std::to_string(num_heads) + " k=" + std::to_string(num_kv_heads) + " d=" + std::to_string(head_dim) +
+         " t=" + std::to_string(max_length) + (window > 0 ? " window=" + std::to_string(window) : "") +
+         (uniform ? " uniform " : " ") + std::string(dtype_name(compute));
+}
+
+std::map<std::string, std::string> AttentionLibrary::choices() const {
+  std::map<std::string, std::string> result;
+  for (const auto& [request, choice] : choices_) result[request.name()] = choice.text;
+  return result;
+}
+
+void AttentionLibrary::set_choices(const std::map<std::string, std::string>& choices) {
+  preset_ = choices;
+  choices_.clear();
+}
+
+AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
+  const auto portable = [](const std::string& reason) -> Choice {
+    return {.plan = std::nullopt, .text = "portable (" + reason + ")"};
   };
   if (!sdpa_.library) return portable(sdpa_.reason);
-  if (const auto preset = preset_.find(name); preset != preset_.end() && starts_with_portable(preset->second)) {
-    return portable("as before");
-  }
-  if (compute != DType::kBF16) return portable("not bf16");
-  if (!shape.uniform) return portable("documents of several lengths");
-  const SdpaKey key{.batch = shape.max_documents,
-                    .length = shape.max_length,
-                    .num_heads = shape.num_heads,
-                    .num_kv_heads = shape.num_kv_heads,
-                    .head_dim = shape.head_dim,
-                    .window = shape.window < shape.max_length ? shape.window : 0,
-                    .scale = shape.scale,
-                    .backward = backward,
-                    .deterministic = backward && context_.deterministic};
+  const auto preset = preset_.find(request.name());
+  if (preset != preset_.end() && preset->second.starts_with("portable")) return portable("as before");
+  if (request.compute != DType::kBF16) return portable("not bf16");
+  if (!request.uniform) return portable("documents of several lengths");
+  const SdpaKey key{.batch = request.max_documents,
+                    .length = request.max_length,
+                    .num_heads = request.num_heads,
+                    .num_kv_heads = request.num_kv_heads,
+                    .head_dim = request.head_dim,
+                    .window = request.window < request.max_length ? request.window : 0,
+                    .scale = request.scale,
+                    .backward = request.backward,
+                    .deterministic = request.backward && context_.deterministic};
   const std::optional<int64_t> bytes = sdpa_.library->workspace_bytes(key);
   if (!bytes) return portable("no cuDNN plan");
   if (*bytes > kMaxSdpaWorkspaceBytes) return portable("cuDNN wants " + std::to_string(*bytes) + " bytes of scratch");
-  choice = sdpa_.library->name();
-  return key;
+  return {.plan = key, .text = sdpa_.library->name()};
+}
+
+const std::optional<SdpaKey>& AttentionLibrary::choose(const op::AttentionShape& shape, int64_t num_tokens,
+                                                       DType compute, bool backward) {
+  const Request request{.num_heads = shape.num_heads,
+                        .num_kv_heads = shape.num_kv_heads,
+                        .head_dim = shape.head_dim,
+                        .window = shape.window,
+                        .scale = shape.scale,
+                        .max_documents = shape.max_documents,
+                        .max_length = shape.max_length,
+                        .uniform = shape.uniform,
+                        .num_tokens = num_tokens,
+                        .compute = compute,
+                        .backward = backward};
+  const auto known = choices_.find(request);
+  if (known != choices_.end()) return known->second.plan;
+  return choices_.emplace(request, decide(request)).first->second.plan;
 }
 
 int64_t AttentionLibrary::scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens, DType compute,

@@ -3,7 +3,9 @@
 // choice depends on shape, library and options alone, so that scratch sizes, both directions and resumed runs agree.
 #pragma once
 
+#include <compare>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "core/op/attention.h"
@@ -33,19 +35,40 @@ class AttentionLibrary {
   void run(const op::AttentionBackward<Tensor>& op);
 
   /// Every choice made so far: direction and shape -> "cudnn 9.19.0" or "portable" with the reason.
-  const std::map<std::string, std::string>& choices() const { return choices_; }
-  /// Earlier choices, for example of a checkpoint: "portable" entries are kept to; others are made anew.
-  void set_choices(const std::map<std::string, std::string>& choices) { preset_ = choices; }
+  std::map<std::string, std::string> choices() const;
+  /// Earlier choices, for example of a checkpoint: "portable" entries are kept to, others are made anew. Comes before
+  /// sizes are asked for.
+  void set_choices(const std::map<std::string, std::string>& choices);
 
  private:
-  /// The plan to use, or nothing for the portable kernels.
-  std::optional<SdpaKey> choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward);
+  /// Everything that a choice depends on.
+  struct Request {
+    int num_heads, num_kv_heads, head_dim, window;
+    float scale;
+    int max_documents, max_length;
+    bool uniform;
+    int64_t num_tokens;
+    DType compute;
+    bool backward;
+
+    auto operator<=>(const Request&) const = default;
+    std::string name() const;
+  };
+  struct Choice {
+    std::optional<SdpaKey> plan;  ///< nothing: the portable kernels
+    std::string text;             ///< what runs, and why
+  };
+
+  /// Decided at the first request, while no graph is being captured; the same from then on.
+  const std::optional<SdpaKey>& choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute,
+                                       bool backward);
+  Choice decide(const Request& request);
   AttentionArguments arguments_of(const op::AttentionShape& shape, int64_t num_tokens, DType compute);
 
   const DeviceContext& context_;
   AttentionKind kind_;
   SdpaOpening sdpa_;
-  std::map<std::string, std::string> choices_;
+  std::map<Request, Choice> choices_;
   std::map<std::string, std::string> preset_;
 };
 

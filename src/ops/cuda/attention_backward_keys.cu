@@ -10,20 +10,33 @@ namespace {
 /// Which gradients one launch produces. Heads of 256 leave registers for one at a time.
 enum class Outputs { kBoth, kKeysOnly, kValuesOnly };
 
-/// Shared memory of the kernel, in the order of the bytes.
+/// One query tile of one head.
 template <int kHeadDim>
-struct SharedTiles {
-  bf16 keys[tile_elements<kHeadDim>()];
-  bf16 values[tile_elements<kHeadDim>()];
+struct QueryStage {
   bf16 queries[tile_elements<kHeadDim>()];
   bf16 douts[tile_elements<kHeadDim>()];
   RowStatistics statistics[kAttentionTile];
 };
 
-/// Starts the copies of one query tile of one head; thread i < 64 fetches the statistics of row i.
+/// Shared memory of the kernel, in the order of the bytes.
+template <int kHeadDim, int kStages>
+struct SharedTiles {
+  bf16 keys[tile_elements<kHeadDim>()];
+  bf16 values[tile_elements<kHeadDim>()];
+  QueryStage<kHeadDim> stages[kStages];
+};
+
+/// One step of the walk: which query tile of which head, and where it stands in the document.
+struct QueryStep {
+  int head = 0;
+  int tile = 0;
+};
+
+/// Starts the copies of one query tile; thread i < 64 fetches the statistics of row i.
 template <int kHeadDim>
-__device__ void load_queries(SharedTiles<kHeadDim>& tiles, const AttentionArguments& arguments,
-                             const DocumentRows& document, const DocumentTile& at, int head, int query_tile) {
+__device__ void load_queries(QueryStage<kHeadDim>& tiles, const AttentionArguments& arguments,
+                             const DocumentRows& document, const DocumentTile& at, QueryStep step) {
+  const auto [head, query_tile] = step;
   const int first = query_tile * kAttentionTile;
   const int rows = min(kAttentionTile, at.length - first);
   const int64_t stride = arguments.qkv_stride();
@@ -42,11 +55,20 @@ __device__ void load_queries(SharedTiles<kHeadDim>& tiles, const AttentionArgume
   tiles.statistics[row] = statistics;
 }
 
-/// Adds what the loaded query tile contributes to a warp's 16 keys.
-template <int kHeadDim, Outputs kOutputs>
+/// What decides the weights of a tile besides its numbers.
+struct TileMask {
+  CausalBand band;
+  int first_query = 0;  ///< of the query tile
+  int first_key = 0;    ///< of the warp's 16 keys
+  float scale_log2 = 0;
+  bool masked = false;  ///< some pair is not visible
+};
+
+/// Adds what the query tile in stage `stage` contributes to a warp's 16 keys.
+template <int kHeadDim, Outputs kOutputs, int kStages>
 __device__ void add_query_tile(float (&dkeys)[kHeadDim / 8][4], float (&dvalues)[kHeadDim / 8][4],
-                               const SharedTiles<kHeadDim>& tiles, const CausalBand& band, int first_query,
-                               int first_key, float scale_log2, bool masked) {
+                               const SharedTiles<kHeadDim, kStages>& shared, int stage, const TileMask& mask) {
+  const QueryStage<kHeadDim>& tiles = shared.stages[stage];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp_offset = static_cast<int>(threadIdx.x) / kWarpSize * 16 * padded_pitch(kHeadDim);
 #pragma unroll 1
@@ -54,9 +76,9 @@ __device__ void add_query_tile(float (&dkeys)[kHeadDim / 8][4], float (&dvalues)
     const int row_offset = column * padded_pitch(kHeadDim);
     float scores[kGradientBlocks][4];
     float gradients[kGradientBlocks][4] = {};
-    multiply_rows<kHeadDim>(scores, tiles.keys + warp_offset, tiles.queries + row_offset);
+    multiply_rows<kHeadDim>(scores, shared.keys + warp_offset, tiles.queries + row_offset);
     if constexpr (kOutputs != Outputs::kValuesOnly) {
-      multiply_rows<kHeadDim>(gradients, tiles.values + warp_offset, tiles.douts + row_offset);
+      multiply_rows<kHeadDim>(gradients, shared.values + warp_offset, tiles.douts + row_offset);
     }
 #pragma unroll
     for (int block = 0; block < kGradientBlocks; ++block) {
@@ -64,8 +86,9 @@ __device__ void add_query_tile(float (&dkeys)[kHeadDim / 8][4], float (&dvalues)
       for (int i = 0; i < 4; ++i) {
         const TileCoordinate element = mma_c(lane, i);
         const int query = column + 8 * block + element.column;
-        probability_and_gradient(scores[block][i], gradients[block][i], scale_log2, tiles.statistics[query],
-                                 !masked || band.sees(first_query + query, first_key + element.row));
+        const bool visible = !mask.masked || mask.band.sees(mask.first_query + query, mask.first_key + element.row);
+        probability_and_gradient(scores[block][i], gradients[block][i], mask.scale_log2, tiles.statistics[query],
+                                 visible);
       }
     }
     if constexpr (kOutputs != Outputs::kKeysOnly) accumulate_rows<kHeadDim>(dvalues, scores, tiles.douts + row_offset);
@@ -75,16 +98,18 @@ __device__ void add_query_tile(float (&dkeys)[kHeadDim / 8][4], float (&dvalues)
   }
 }
 
-template <int kHeadDim, Outputs kOutputs>
+template <int kHeadDim, Outputs kOutputs, int kStages>
 __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void attention_backward_keys_kernel(
     const AttentionArguments arguments) {
   extern __shared__ __align__(16) unsigned char shared[];
-  auto& tiles = *reinterpret_cast<SharedTiles<kHeadDim>*>(shared);
+  auto& tiles = *reinterpret_cast<SharedTiles<kHeadDim, kStages>*>(shared);
 
   const int kv_head = static_cast<int>(blockIdx.y);
   const int key_column = (arguments.num_heads + kv_head) * kHeadDim;
   const int value_column = key_column + arguments.num_kv_heads * kHeadDim;
-  const DocumentTile at = find_tile(document_table(arguments), static_cast<int>(blockIdx.x));
+  DocumentTile at = find_tile(document_table(arguments), static_cast<int>(blockIdx.x));
+  // The first keys of a document meet the most queries: here the long work is at the other end than for queries.
+  if (at.document >= 0) at.tile = tiles_of(at.length) - 1 - at.tile;
   if (at.rows() == 0) return;
   const int64_t stride = arguments.qkv_stride();
   const DocumentRows document(arguments, at.begin);
@@ -103,16 +128,32 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
   const int warp_row = static_cast<int>(threadIdx.x) / kWarpSize * 16;
   float dkeys[kHeadDim / 8][4] = {};
   float dvalues[kHeadDim / 8][4] = {};
-  const float scale_log2 = arguments.scale * kLog2E;
-  for (int head = kv_head * arguments.group(); head < (kv_head + 1) * arguments.group(); ++head) {
-    for (int tile = range.begin; tile < range.end; ++tile) {
-      load_queries(tiles, arguments, document, at, head, tile);
+  const int tiles_per_head = range.end - range.begin;
+  const int steps = arguments.group() * tiles_per_head;
+  const auto load_step = [&](int step, int stage) {
+    load_queries(
+        tiles.stages[stage], arguments, document, at,
+        {.head = kv_head * arguments.group() + step / tiles_per_head, .tile = range.begin + step % tiles_per_head});
+  };
+  load_step(0, 0);
+  for (int step = 0; step < steps; ++step) {
+    const int stage = step % kStages;
+    if (kStages > 1 && step + 1 < steps) {
+      load_step(step + 1, kStages - 1 - stage);
+      copy_async_wait<1>();
+    } else {
       copy_async_wait<0>();
-      __syncthreads();
-      add_query_tile<kHeadDim, kOutputs>(dkeys, dvalues, tiles, band, tile * kAttentionTile, at.first() + warp_row,
-                                         scale_log2, band.needs_mask(tile, at.tile));
-      __syncthreads();
     }
+    __syncthreads();
+    const int tile = range.begin + step % tiles_per_head;
+    add_query_tile<kHeadDim, kOutputs>(dkeys, dvalues, tiles, stage,
+                                       {.band = band,
+                                        .first_query = tile * kAttentionTile,
+                                        .first_key = at.first() + warp_row,
+                                        .scale_log2 = arguments.scale * kLog2E,
+                                        .masked = band.needs_mask(tile, at.tile)});
+    __syncthreads();
+    if (kStages == 1 && step + 1 < steps) load_step(step + 1, 0);
   }
   const int rows_left = at.rows() - warp_row;
   bf16* const staging = tiles.keys + warp_row * padded_pitch(kHeadDim);
@@ -128,11 +169,14 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
 
 template <int kHeadDim, Outputs kOutputs>
 void launch(const AttentionArguments& arguments, const DeviceContext& context) {
-  launch_tiles({.kernel = attention_backward_keys_kernel<kHeadDim, kOutputs>,
-                .num_heads = arguments.num_kv_heads,
-                .shared_bytes = static_cast<int>(sizeof(SharedTiles<kHeadDim>)),
-                .name = "attention_backward"},
-               arguments, context);
+  launch_with_stages(static_cast<int>(sizeof(SharedTiles<kHeadDim, 2>)), context, [&](auto stages) {
+    constexpr int kStages = decltype(stages)::value;
+    launch_tiles({.kernel = attention_backward_keys_kernel<kHeadDim, kOutputs, kStages>,
+                  .num_heads = arguments.num_kv_heads,
+                  .shared_bytes = static_cast<int>(sizeof(SharedTiles<kHeadDim, kStages>)),
+                  .name = "attention_backward"},
+                 arguments, context);
+  });
 }
 
 }  // namespace

@@ -15,14 +15,14 @@ __device__ RowStatistics load_statistics(const AttentionArguments& arguments, co
           .delta = arguments.delta[int64_t{head} * arguments.num_tokens + at.begin + row]};
 }
 
-template <int kHeadDim>
+template <int kHeadDim, int kStages>
 __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void attention_backward_queries_kernel(
     const AttentionArguments arguments) {
   extern __shared__ __align__(16) unsigned char shared[];
   bf16* const queries = reinterpret_cast<bf16*>(shared);
   bf16* const douts = queries + tile_elements<kHeadDim>();
   bf16* const keys = douts + tile_elements<kHeadDim>();
-  bf16* const values = keys + tile_elements<kHeadDim>();
+  bf16* const values = keys + kStages * tile_elements<kHeadDim>();
 
   const int head = static_cast<int>(blockIdx.y);
   const int kv_head = arguments.num_heads + head / arguments.group();
@@ -50,21 +50,31 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
   const float scale_log2 = arguments.scale * kLog2E;
   const bf16* const my_queries = queries + warp_row * padded_pitch(kHeadDim);
   const bf16* const my_douts = douts + warp_row * padded_pitch(kHeadDim);
-  for (int tile = range.end - 1; tile >= range.begin; --tile) {
+  const auto load_stage = [&](int tile, int offset) {
     const int first_key = tile * kAttentionTile;
     const int rows = min(kAttentionTile, at.length - first_key);
-    load_tile<kHeadDim>(keys, key_rows + first_key * stride, stride, rows);
-    load_tile<kHeadDim>(values, value_rows + first_key * stride, stride, rows);
+    load_tile<kHeadDim>(keys + offset, key_rows + first_key * stride, stride, rows);
+    load_tile<kHeadDim>(values + offset, value_rows + first_key * stride, stride, rows);
     copy_async_commit();
-    copy_async_wait<0>();
+  };
+  load_stage(range.end - 1, 0);
+  int offset = 0;  // of the stage in use
+  for (int tile = range.end - 1; tile >= range.begin; --tile) {
+    if (kStages > 1 && tile > range.begin) {
+      load_stage(tile - 1, tile_elements<kHeadDim>() - offset);
+      copy_async_wait<1>();
+    } else {
+      copy_async_wait<0>();
+    }
     __syncthreads();
+    const int first_key = tile * kAttentionTile;
     const bool masked = band.needs_mask(at.tile, tile);
 #pragma unroll 1
     for (int column = 0; column < kAttentionTile; column += kGradientColumns) {
       float scores[kGradientBlocks][4];
       float gradients[kGradientBlocks][4];
-      multiply_rows<kHeadDim>(scores, my_queries, keys + column * padded_pitch(kHeadDim));
-      multiply_rows<kHeadDim>(gradients, my_douts, values + column * padded_pitch(kHeadDim));
+      multiply_rows<kHeadDim>(scores, my_queries, keys + offset + column * padded_pitch(kHeadDim));
+      multiply_rows<kHeadDim>(gradients, my_douts, values + offset + column * padded_pitch(kHeadDim));
 #pragma unroll
       for (int block = 0; block < kGradientBlocks; ++block) {
 #pragma unroll
@@ -76,9 +86,14 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
                                    !masked || band.sees(query, key));
         }
       }
-      accumulate_rows<kHeadDim>(dq, gradients, keys + column * padded_pitch(kHeadDim));
+      accumulate_rows<kHeadDim>(dq, gradients, keys + offset + column * padded_pitch(kHeadDim));
     }
     __syncthreads();
+    if constexpr (kStages > 1) {
+      offset = tile_elements<kHeadDim>() - offset;
+    } else if (tile > range.begin) {
+      load_stage(tile - 1, 0);
+    }
   }
   store_rows<kHeadDim>(dqueries + warp_row * stride, stride, at.rows() - warp_row, dq,
                        {arguments.scale, arguments.scale}, queries + warp_row * padded_pitch(kHeadDim));
@@ -89,11 +104,15 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
 void launch_attention_backward_queries(const AttentionArguments& arguments, const DeviceContext& context) {
   visit_head_dim(arguments.head_dim, [&](auto tag) {
     constexpr int kHeadDim = decltype(tag)::value;
-    launch_tiles({.kernel = attention_backward_queries_kernel<kHeadDim>,
-                  .num_heads = arguments.num_heads,
-                  .shared_bytes = 4 * tile_elements<kHeadDim>() * 2,
-                  .name = "attention_backward"},
-                 arguments, context);
+    constexpr int kTileBytes = tile_elements<kHeadDim>() * 2;
+    launch_with_stages(6 * kTileBytes, context, [&](auto stages) {
+      constexpr int kStages = decltype(stages)::value;
+      launch_tiles({.kernel = attention_backward_queries_kernel<kHeadDim, kStages>,
+                    .num_heads = arguments.num_heads,
+                    .shared_bytes = (2 + 2 * kStages) * kTileBytes,
+                    .name = "attention_backward"},
+                   arguments, context);
+    });
   });
 }
 

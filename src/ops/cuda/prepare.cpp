@@ -23,7 +23,7 @@ void CudaBackend::prepare(const op::AnyOp<Tensor>& op) {
 
 std::map<std::string, std::string> CudaBackend::tuning() const {
   std::map<std::string, std::string> choices = matmul_->tuning();
-  choices.insert(attention_->choices().begin(), attention_->choices().end());
+  choices.merge(attention_->choices());
   return choices;
 }
 

@@ -65,4 +65,15 @@ inline void launch_tiles(const TileLaunch& launch, const AttentionArguments& arg
   check_launch(launch.name);
 }
 
+/// Launches the form of a backward kernel that loads the next tile while it works on one, where two stages fit in a
+/// block's shared memory, and else the form with one. `launch_form(stages)` gets the number as a constant.
+template <class LaunchForm>
+void launch_with_stages(int two_stage_bytes, const DeviceContext& context, LaunchForm&& launch_form) {
+  if (two_stage_bytes <= context.shared_bytes_per_block) {
+    launch_form(std::integral_constant<int, 2>{});
+  } else {
+    launch_form(std::integral_constant<int, 1>{});
+  }
+}
+
 }  // namespace litespark::cuda
