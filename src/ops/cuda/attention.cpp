@@ -14,16 +14,24 @@ int64_t delta_bytes(const op::AttentionShape& shape, int64_t num_tokens) {
   return round_up(int64_t{4} * shape.num_heads * num_tokens, 256);
 }
 
+int64_t device_bytes() {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "attention");
+  return static_cast<int64_t>(total_bytes);
+}
+
 }  // namespace
 
 AttentionLibrary::AttentionLibrary(const DeviceContext& context, const CudaOptions& options)
-    : context_(context), kind_(options.attention) {
-  if (kind_ == AttentionKind::kPortable) {
+    : context_(context), max_scratch_bytes_(options.max_attention_scratch_bytes) {
+  if (max_scratch_bytes_ == 0) max_scratch_bytes_ = device_bytes() / 8;
+  if (options.attention == AttentionKind::kPortable) {
     sdpa_.reason = "asked for";
     return;
   }
   sdpa_ = open_sdpa_library();
-  if (!sdpa_.library && kind_ == AttentionKind::kCudnn) {
+  if (!sdpa_.library && options.attention == AttentionKind::kCudnn) {
     throw ConfigError("attention", "cuDNN is not usable: " + sdpa_.reason);
   }
 }
@@ -66,7 +74,7 @@ AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
                     .deterministic = request.backward && context_.deterministic};
   const std::optional<int64_t> bytes = sdpa_.library->workspace_bytes(key);
   if (!bytes) return portable("no cuDNN plan");
-  if (*bytes > kMaxSdpaWorkspaceBytes) return portable("cuDNN wants " + std::to_string(*bytes) + " bytes of scratch");
+  if (*bytes > max_scratch_bytes_) return portable("cuDNN wants " + std::to_string(*bytes) + " bytes of scratch");
   return {.plan = key, .text = sdpa_.library->name()};
 }
 

@@ -16,10 +16,6 @@
 
 namespace litespark::cuda {
 
-/// A library plan that wants more scratch than this is not used: in deterministic mode cuDNN may ask for bytes that
-/// grow with the square of the length.
-inline constexpr int64_t kMaxSdpaWorkspaceBytes = int64_t{8} << 30;
-
 class AttentionLibrary {
  public:
   AttentionLibrary(const DeviceContext& context, const CudaOptions& options);
@@ -66,7 +62,7 @@ class AttentionLibrary {
   AttentionArguments arguments_of(const op::AttentionShape& shape, int64_t num_tokens, DType compute);
 
   const DeviceContext& context_;
-  AttentionKind kind_;
+  int64_t max_scratch_bytes_;
   SdpaOpening sdpa_;
   std::map<Request, Choice> choices_;
   std::map<std::string, std::string> preset_;

@@ -20,6 +20,9 @@ struct CudaOptions {
   int ordinal = 0;            ///< device index among those that the driver shows
   bool deterministic = true;  ///< refuse algorithms whose result depends on the order of atomics
   AttentionKind attention = AttentionKind::kAuto;
+  /// A cuDNN plan that wants more scratch is left aside: in deterministic mode the bytes grow with the square of the
+  /// length. 0: an eighth of the device's memory.
+  int64_t max_attention_scratch_bytes = 0;
 };
 
 /// Number of usable GPUs; 0 without a driver.

@@ -105,7 +105,7 @@ cublasStatus_t MatmulPlan::launch(cublasLtHandle_t handle, cudaStream_t stream,
 
 std::vector<MatmulCandidate> matmul_candidates(cublasLtHandle_t handle, const MatmulPlan& plan,
                                                const MatmulProblem& problem) {
-  constexpr int kRequested = 16;
+  constexpr int kRequested = 24;
   std::array<cublasLtMatmulHeuristicResult_t, kRequested> results{};
   int returned = 0;
   const Preference preference = make_preference(problem);

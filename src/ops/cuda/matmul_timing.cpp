@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the candidates of one matmul problem where they will run: random data (zeros draw less power and flatter), more
-// operand sets than the L2 cache holds, all candidates in turn so that a change of clock meets each of them.
+// operand sets than the L2 cache holds, after a load that brings clocks down to where training holds them. All are
+// timed once; those near the best meet again in several rounds, in turn, so that a change of clock meets each of them.
 #include <algorithm>
-#include <array>
+#include <numeric>
 
 #include "core/checked.h"
 #include "ops/cuda/check.h"
@@ -11,8 +12,13 @@
 namespace litespark::cuda {
 namespace {
 
-constexpr int kRounds = 3;
-constexpr float kMillisecondsPerRound = 1.0f;
+constexpr int kRounds = 9;
+constexpr float kFirstMilliseconds = 1.0f;  ///< of each candidate in the first round
+constexpr float kRoundMilliseconds = 2.0f;  ///< of each contender in the others
+constexpr int kWarmUpRounds = 8;
+constexpr float kContenderRatio = 1.08f;  ///< to the best of the first round
+constexpr size_t kMaxContenders = 6;
+constexpr float kFirstGuessRatio = 1.005f;  ///< the library's first guess wins ties: noise decides nothing
 constexpr int64_t kMaxSets = 8;
 constexpr float kFailed = 1e30f;
 
@@ -118,36 +124,72 @@ class Bench {
   int64_t next_set_ = 0;
 };
 
+/// Milliseconds of one product when it is repeated for about `milliseconds`; kFailed for one that does not run.
+float time_one(Bench& bench, const MatmulCandidate& candidate, float estimate, float milliseconds) {
+  if (estimate >= kFailed) return kFailed;
+  const int repeats = std::clamp(static_cast<int>(milliseconds / (estimate + 1e-3f)), 1, 64);
+  return bench.milliseconds(candidate, repeats) / static_cast<float>(repeats);
+}
+
+float median(std::vector<float> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+/// Indices of the candidates worth another look, the fastest first; candidate 0 is always among them when it runs.
+std::vector<size_t> contenders_of(const std::vector<float>& times) {
+  std::vector<size_t> order(times.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return times[a] < times[b]; });
+  const float limit = times[order[0]] * kContenderRatio;
+  std::vector<size_t> contenders;
+  for (const size_t i : order) {
+    if (times[i] < kFailed && (i == 0 || (times[i] <= limit && contenders.size() < kMaxContenders))) {
+      contenders.push_back(i);
+    }
+  }
+  return contenders;
+}
+
+/// Median times of the contenders over kRounds rounds.
+std::vector<float> run_rounds(Bench& bench, const std::vector<MatmulCandidate>& candidates,
+                              const std::vector<size_t>& contenders, const std::vector<float>& estimates) {
+  for (int i = 0; i < kWarmUpRounds; ++i) {
+    time_one(bench, candidates[contenders[0]], estimates[contenders[0]], kRoundMilliseconds);
+  }
+  std::vector<std::vector<float>> samples(contenders.size());
+  for (size_t round = 0; round < kRounds; ++round) {
+    for (size_t turn = 0; turn < contenders.size(); ++turn) {
+      const size_t which = (turn + round) % contenders.size();
+      const size_t candidate = contenders[which];
+      samples[which].push_back(time_one(bench, candidates[candidate], estimates[candidate], kRoundMilliseconds));
+    }
+  }
+  std::vector<float> medians;
+  for (const std::vector<float>& times : samples) medians.push_back(median(times));
+  return medians;
+}
+
 }  // namespace
 
 int fastest_candidate(cublasLtHandle_t handle, const DeviceContext& context, const MatmulPlan& plan,
                       const MatmulProblem& problem, const std::vector<MatmulCandidate>& candidates) {
   Bench bench(handle, context, plan, problem);
   if (!bench.ready() || candidates.empty()) return -1;
-  std::vector<int> repeats(candidates.size(), 0);
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    bench.milliseconds(candidates[i], 1);  // loads the kernel
-    const float once = bench.milliseconds(candidates[i], 1);
-    if (once < kFailed) repeats[i] = std::clamp(static_cast<int>(kMillisecondsPerRound / (once + 1e-3f)), 1, 20);
+  std::vector<float> times;
+  for (const MatmulCandidate& candidate : candidates) {
+    bench.milliseconds(candidate, 1);  // loads the kernel
+    times.push_back(time_one(bench, candidate, bench.milliseconds(candidate, 1), kFirstMilliseconds));
   }
-  std::vector<std::array<float, kRounds>> times(candidates.size());
-  for (size_t round = 0; round < kRounds; ++round) {
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      times[i][round] =
-          repeats[i] == 0 ? kFailed : bench.milliseconds(candidates[i], repeats[i]) / static_cast<float>(repeats[i]);
-    }
+  const std::vector<size_t> contenders = contenders_of(times);
+  if (contenders.empty()) return -1;
+  if (contenders.size() == 1) return static_cast<int>(contenders[0]);
+  const std::vector<float> medians = run_rounds(bench, candidates, contenders, times);
+  const auto best = static_cast<size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin());
+  for (size_t i = 0; i < contenders.size(); ++i) {
+    if (contenders[i] == 0 && medians[i] <= medians[best] * kFirstGuessRatio) return 0;
   }
-  int best = -1;
-  float best_time = kFailed;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    std::sort(times[i].begin(), times[i].end());
-    const float median = times[i][kRounds / 2];
-    if (median < best_time) {
-      best_time = median;
-      best = static_cast<int>(i);
-    }
-  }
-  return best;
+  return static_cast<int>(contenders[best]);
 }
 
 }  // namespace litespark::cuda
