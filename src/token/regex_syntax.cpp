@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::string_view kSpaceSet =
     R"(\t-\r\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
-// Oniguruma counts the superscript digits and fractions of Latin-1 as word characters.
-constexpr std::string_view kWordSet = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
+constexpr std::string_view kWordSet = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+// Oniguruma counts the superscript digits and fractions of Latin-1 as word characters, outside classes only.
+constexpr std::string_view kLatinWordNumbers = R"(\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
 constexpr std::string_view kHexSet = "0-9A-Fa-f";
 
 // Ranges of `property` that PCRE2's tables may lack, in class notation.
@@ -126,7 +127,9 @@ class Rewriter {
       case 's':
       case 'S': set(kSpaceSet, c == 'S'); break;
       case 'w':
-      case 'W': set(std::string(kWordSet) + word_additions(), c == 'W'); break;
+      case 'W':
+        set(std::string(kWordSet) + word_additions() + std::string(in_class_ ? "" : kLatinWordNumbers), c == 'W');
+        break;
       case 'd':
       case 'D': set("\\p{Nd}" + additions_of("Nd"), c == 'D'); break;
       case 'h':
