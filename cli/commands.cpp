@@ -7,6 +7,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_train_command());
   commands.push_back(make_plan_command());
+  commands.push_back(make_tokenize_command());
   commands.push_back(make_verify_command());
   return commands;
 }

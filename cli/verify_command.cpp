@@ -8,6 +8,7 @@
 #include "core/json_text.h"
 #include "core/text_table.h"
 #include "run_setup.h"
+#include "token/golden_cases.h"
 #include "train/verify_case.h"
 
 namespace litespark::cli {
@@ -41,12 +42,23 @@ std::string report_text(const VerifyReport& report) {
          (failed == 0 ? "all within their limits" : std::to_string(failed) + " past their limits") + "\n";
 }
 
+VerifyReport verify_tokenizer(const std::filesystem::path& folder) {
+  VerifyReport report;
+  report.kind = "tokenizer";
+  for (const token::CaseCheck& check : token::check_tokenizer_cases(folder)) {
+    report.checks.push_back({.name = check.name, .error = check.error, .limit = check.limit, .pass = check.pass});
+  }
+  return report;
+}
+
 class VerifyCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {.name = "verify",
             .purpose = "Holds the numbers of a reference case against ours; exit 1 past a limit.",
-            .positionals = {{.name = "CASE_DIR", .help = "A folder with case.json, case.safetensors and a model."}},
+            .positionals =
+                {{.name = "CASE_DIR",
+                  .help = "A folder with case.json, case.safetensors and a model; or tokenizer.json and cases.json."}},
             .example = "litespark verify tests/golden/llama-gqa"};
   }
 
@@ -67,15 +79,20 @@ class VerifyCommand final : public Command {
   }
 
   ExitCode run(const CommandLine& line) override {
-    RunConfig config;
-    config.device = device_;
-    const std::unique_ptr<Backend> backend = make_backend(config);
-    const VerifyReport report = verify_case(line.positionals.at(0), *backend, compute_);
+    const VerifyReport report = verify(line.positionals.at(0));
     std::cout << (json_ ? report_json(report) : report_text(report));
     return report.pass() ? ExitCode::kDone : ExitCode::kCheckFailed;
   }
 
  private:
+  VerifyReport verify(const std::filesystem::path& folder) const {
+    if (token::has_tokenizer_cases(folder)) return verify_tokenizer(folder);
+    RunConfig config;
+    config.device = device_;
+    const std::unique_ptr<Backend> backend = make_backend(config);
+    return verify_case(folder, *backend, compute_);
+  }
+
   bool json_ = false;
   DType compute_ = DType::kF32;
   DeviceSection device_;

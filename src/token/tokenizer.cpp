@@ -82,13 +82,12 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
   std::vector<std::string> tokens;
   const bool is_byte_level = parts.decoder.is_byte_level();
   for (const int32_t id : ids) {
-    const auto index = static_cast<size_t>(id);
-    if (id < 0 || id >= parts.vocabulary_size() || !parts.present[index]) continue;
-    if (skip_special && parts.skipped[index]) continue;
+    if (!has_text(id, skip_special)) continue;
+    const std::string& text = parts.texts[static_cast<size_t>(id)];
     if (is_byte_level) {
-      bytes += parts.texts[index];
+      bytes += text;
     } else {
-      tokens.push_back(parts.texts[index]);
+      tokens.push_back(text);
     }
   }
   if (is_byte_level) return is_valid_utf8(bytes) ? bytes : repair_utf8(bytes);
@@ -115,6 +114,12 @@ std::optional<std::string> Tokenizer::id_to_token(int32_t id) const {
 
 bool Tokenizer::is_special(int32_t id) const {
   return id >= 0 && id < vocabulary_size() && impl_->parts.special[static_cast<size_t>(id)];
+}
+
+bool Tokenizer::has_text(int32_t id, bool skip_special) const {
+  const TokenizerParts& parts = impl_->parts;
+  if (id < 0 || id >= vocabulary_size() || !parts.present[static_cast<size_t>(id)]) return false;
+  return !skip_special || !parts.skipped[static_cast<size_t>(id)];
 }
 
 const std::string& Tokenizer::hash() const {

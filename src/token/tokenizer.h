@@ -54,6 +54,8 @@ class Tokenizer {
   /// Text of a token as the vocabulary writes it, or nothing.
   std::optional<std::string> id_to_token(int32_t id) const;
   bool is_special(int32_t id) const;
+  /// Whether decode reads `id` at all: it is a token, and none that `skip_special` leaves out.
+  bool has_text(int32_t id, bool skip_special) const;
 
   /// XXH3-128 of the tokenizer.json's bytes in hexadecimal; empty if built from a spec.
   const std::string& hash() const;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/run_program.h"
 
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,9 +21,14 @@ std::string rewound_text(std::FILE* file) {
   return text;
 }
 
-[[noreturn]] void become_litespark(std::vector<char*> arguments, const std::string& folder, int output, int errors) {
-  const int nothing = open("/dev/null", O_RDONLY);
-  const bool is_ready = dup2(nothing, 0) >= 0 && dup2(output, 1) >= 0 && dup2(errors, 2) >= 0 &&
+struct Streams {
+  int input;
+  int output;
+  int errors;
+};
+
+[[noreturn]] void become_litespark(std::vector<char*> arguments, const std::string& folder, const Streams& streams) {
+  const bool is_ready = dup2(streams.input, 0) >= 0 && dup2(streams.output, 1) >= 0 && dup2(streams.errors, 2) >= 0 &&
                         (folder.empty() || chdir(folder.c_str()) == 0);
   if (is_ready) execv(arguments.front(), arguments.data());
   _exit(127);
@@ -33,16 +37,19 @@ std::string rewound_text(std::FILE* file) {
 }  // namespace
 
 /// Output goes into nameless files: no pipe can fill up, whatever the program prints.
-RunningLitespark::RunningLitespark(const std::vector<std::string>& arguments, const std::string& folder)
-    : output_(std::tmpfile()), errors_(std::tmpfile()) {
-  if (output_ == nullptr || errors_ == nullptr) throw std::runtime_error("no temporary file");
+RunningLitespark::RunningLitespark(const std::vector<std::string>& arguments, const std::string& folder,
+                                   const std::string& input)
+    : input_(std::tmpfile()), output_(std::tmpfile()), errors_(std::tmpfile()) {
+  if (!input_ || !output_ || !errors_) throw std::runtime_error("no temporary file");
+  std::fwrite(input.data(), 1, input.size(), input_);
+  std::rewind(input_);
   std::vector<std::string> words = {LITESPARK_BINARY_DIR "/cli/litespark"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   child_ = fork();
-  if (child_ == 0) become_litespark(pointers, folder, fileno(output_), fileno(errors_));
+  if (child_ == 0) become_litespark(pointers, folder, {fileno(input_), fileno(output_), fileno(errors_)});
   if (child_ < 0) throw std::runtime_error("the program did not start");
 }
 
@@ -51,6 +58,7 @@ RunningLitespark::~RunningLitespark() {
     send(SIGKILL);
     waitpid(child_, nullptr, 0);
   }
+  std::fclose(input_);
   std::fclose(output_);
   std::fclose(errors_);
 }
@@ -68,8 +76,9 @@ ProgramResult RunningLitespark::wait() {
           .errors = rewound_text(errors_)};
 }
 
-ProgramResult run_litespark(const std::vector<std::string>& arguments, const std::string& folder) {
-  return RunningLitespark(arguments, folder).wait();
+ProgramResult run_litespark(const std::vector<std::string>& arguments, const std::string& folder,
+                            const std::string& input) {
+  return RunningLitespark(arguments, folder, input).wait();
 }
 
 }  // namespace litespark

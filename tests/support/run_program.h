@@ -16,11 +16,12 @@ struct ProgramResult {
   std::string errors;
 };
 
-/// The program, started; arguments go in unquoted, standard input is empty. Killed when nobody waited for it.
+/// The program, started; arguments go in unquoted. Killed when nobody waited for it.
 class RunningLitespark {
  public:
-  /// `folder` is where it runs; empty: here.
-  explicit RunningLitespark(const std::vector<std::string>& arguments, const std::string& folder = {});
+  /// `folder` is where it runs; empty: here. `input` is its standard input.
+  explicit RunningLitespark(const std::vector<std::string>& arguments, const std::string& folder = {},
+                            const std::string& input = {});
   ~RunningLitespark();
   RunningLitespark(const RunningLitespark&) = delete;
   RunningLitespark& operator=(const RunningLitespark&) = delete;
@@ -29,12 +30,14 @@ class RunningLitespark {
   ProgramResult wait();
 
  private:
+  std::FILE* input_;
   std::FILE* output_;
   std::FILE* errors_;
   pid_t child_ = -1;
 };
 
 /// Starts it and waits.
-ProgramResult run_litespark(const std::vector<std::string>& arguments, const std::string& folder = {});
+ProgramResult run_litespark(const std::vector<std::string>& arguments, const std::string& folder = {},
+                            const std::string& input = {});
 
 }  // namespace litespark
