@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// `litespark prepare`: files of text into tokenised shards, every Nth document held out, everything counted and hashed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/fields.h"
+#include "data/shard_format.h"
+#include "prepare/document_reader.h"
+#include "token/tokenizer.h"
+
+namespace litespark {
+
+/// A DATA.toml.
+struct PrepareConfig {
+  struct Input {
+    std::vector<std::string> paths;
+    TextFormat format = TextFormat::kAuto;
+    DocumentSplit split = DocumentSplit::kFile;
+    std::string text_key = "text";
+    void visit(Fields& fields);
+  } input;
+  struct TokenizerSection {
+    std::string path;
+    std::string append;   ///< token that ends every document; empty: none
+    std::string prepend;  ///< token that begins every document; empty: none
+    void visit(Fields& fields);
+  } tokenizer;
+  struct Output {
+    std::string path;
+    std::string eval_path;
+    int64_t eval_every = 0;
+    int64_t shard_tokens = int64_t{1} << 28;
+    void visit(Fields& fields);
+  } output;
+
+  void visit(Fields& fields);
+  /// Throws ConfigError for what is missing or contradictory.
+  void validate() const;
+};
+
+struct PrepareReport {
+  ShardDescription train;
+  ShardDescription eval;  ///< without shards when nothing was held out
+  double seconds = 0;
+};
+
+/// Told of file bytes read and of all input bytes.
+using PrepareProgress = std::function<void(int64_t bytes_done, int64_t bytes_total)>;
+
+/// Writes the shard folders. Throws ConfigError, DataError, IoError; then no folder appears.
+PrepareReport prepare_data(
+    const PrepareConfig& config, const PrepareProgress& progress = [](int64_t, int64_t) {});
+
+}  // namespace litespark
