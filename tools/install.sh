@@ -15,17 +15,12 @@ build_packages='
   ccache
   pkg-config
   libdnnl-dev
-  ocl-icd-opencl-dev
   libtomlplusplus-dev
-  libcli11-dev
   libfmt-dev
-  libspdlog-dev
   nlohmann-json3-dev
   libsimdjson-dev
   libpcre2-dev
   libutf8proc-dev
-  libzstd-dev
-  zlib1g-dev
   libxxhash-dev
 '
 test_packages='
@@ -41,7 +36,6 @@ tsan_packages='
   libclang-rt-14-dev
   libomp-14-dev
 '
-# ocl-icd-opencl-dev: Debian's oneDNN is built with the OpenCL runtime, its CMake file stops without the headers.
 # clang-format-14, clang-tidy-14: other versions format and warn differently, the checks are skipped with them.
 
 list_only=0

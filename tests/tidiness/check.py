@@ -9,6 +9,7 @@ import sys
 
 import formatting
 import function_length
+import package_rules
 import structure_rules
 import text_rules
 from tree import Tree
@@ -28,6 +29,7 @@ RULES = {
     "private_words": text_rules.private_words,
     "links": text_rules.links,
     "arrows": structure_rules.arrows,
+    "packages": package_rules.packages,
     "untested": structure_rules.untested,
     "formatting": formatting.formatting,
 }

@@ -10,6 +10,7 @@ import unittest
 
 import check
 import formatting
+import package_rules
 import structure_rules
 from tree import Tree, blank_comments_and_strings
 
@@ -24,14 +25,17 @@ TIDY = {
     "src/core/shape_avx2.cpp": SOURCE + "int rank_avx2() { return 2; }\n",
     "src/core/shape_text.cpp": SOURCE + "// A part of shape, so that its test is test_shape.\n",
     "src/core/CMakeLists.txt": "litespark_module(core)\n",
-    "src/ops/cpu/add.cpp": SOURCE + '#include "core/shape.h"\n#include "ops/backend.h"\n',
+    "src/ops/cpu/add.cpp": SOURCE + '#include <zlib.h>\n\n#include "core/shape.h"\n#include "ops/backend.h"\n',
     "src/ops/cpu/CMakeLists.txt": "litespark_module(ops_cpu DEPENDS core ops LIBRARIES dnnl)\n",
     "src/ops/backend.h": HEADER,
     "cli/main.cpp": SOURCE + "#include <cstdio>\nint main() { return std::" + "puts(\"hello\"); }\n",
-    "tests/core/test_shape.cpp": SOURCE,
+    "tests/core/test_shape.cpp": SOURCE + "#include <gtest/gtest.h>\n",
     "tests/ops/cpu/test_add.cpp": SOURCE,
     structure_rules.ARROWS: "core:\nops: core\nops_cpu: core ops\nmodel: core ops\ncli: core ops ops_cpu model\n",
     structure_rules.UNTESTED: "",
+    package_rules.PACKAGES: "# header, package\nzlib.h zlib1g-dev\ngtest/ libgtest-dev\nzstd.h libzstd-dev\n",
+    package_rules.INSTALLER: "# SPDX-License-Identifier: Apache-2.0\nbuild_packages='\n  cmake\n  zlib1g-dev\n'\n"
+                             "test_packages='\n  libgtest-dev\n'\n",
 }
 
 # (rule that must find it, file, text). The text replaces the file of the tidy tree or stands beside it.
@@ -85,6 +89,10 @@ PLANTED = [
     ("arrows", "src/parrot/CMakeLists.txt", "litespark_module(parrot DEPENDS core)\n"),
     ("arrows", structure_rules.ARROWS, "core: ops\nops: core\nops_cpu: core ops\nmodel: core\ncli: core\n"),
     ("arrows", structure_rules.ARROWS, ""),
+    ("packages", "src/core/shape.h", HEADER + "#include <zstd.h>\n"),
+    ("packages", "src/core/shape.h", HEADER + "#include <gtest/gtest.h>\n"),
+    ("packages", package_rules.INSTALLER, "build_packages='\n  zlib1g-dev\n  libzstd-dev\n'\ntest_packages='\n  libgtest-dev\n'\n"),
+    ("packages", package_rules.INSTALLER, "build_packages='\n  zlib1g-dev\n'\ntest_packages='\n  libgtest-dev\n  libzstd-dev\n'\n"),
     ("untested", "src/core/buffer.cpp", SOURCE),
     ("untested", "src/ops/cuda/scale.cu", SOURCE),
     ("untested", "src/core/shapes_text.cpp", SOURCE),
