@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels compiled for any x86-64, and the choice between the tables.
+// The choice between the tables. Called only with what the processor has: CpuBackend lowers its instruction set to that.
 #include "ops/cpu/kernel_table.h"
 
-#include "ops/cpu/kernel_table_impl.h"
-#include "ops/cpu/vec16_generic.h"
-
 namespace litespark::cpu {
-
-const KernelTable& kernel_table_generic() {
-  static constexpr KernelTable kTable = make_kernel_table<generic::Vec16>();
-  return kTable;
-}
 
 const KernelTable& kernel_table(CpuIsa isa) {
   switch (isa) {
