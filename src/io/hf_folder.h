@@ -66,7 +66,8 @@ using ProvidePart = std::function<void(const ParamSpec&, const ParamPart&, const
 /// Writes config.json, generation_config.json when the config names token ids, the weights (one file, or shards and an
 /// index whose total_size is their exact sum) and the tokenizer. The folder is made when absent. Every file is written
 /// atomically, config.json last; files of an older export that the new one does not replace are removed. One
-/// part's values pass at a time. Tied heads: the embedding is written once. Throws ConfigError, IoError.
+/// part's values pass at a time. Tied heads: the embedding is written once. Throws ConfigError; IoError, before
+/// anything is written when the disk has too little space.
 void write_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const ParamTable& table,
                      const ProvidePart& provide, const HfWriteOptions& options = {});
 

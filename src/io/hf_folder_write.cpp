@@ -99,6 +99,20 @@ void remove_stale_files(const fs::path& folder, const std::set<std::string>& wri
   }
 }
 
+/// An older export stays until the new one is complete, so its space does not count.
+void require_space(const fs::path& folder, const std::vector<ShardPlan>& shards) {
+  constexpr int64_t kBytesForTheRest = int64_t{1} << 20;  // headers, index, config
+  int64_t needed = kBytesForTheRest;
+  for (const ShardPlan& shard : shards) {
+    for (const Item& item : shard.items) needed += item.bytes;
+  }
+  const int64_t available = free_bytes(folder);
+  if (available < needed) {
+    throw IoError(folder.string(), "has too little space for the model", fmt::format("{} bytes free", available),
+                  fmt::format("{} bytes", needed), "free some space or write bf16");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> tokenizer_files(const fs::path& folder) {
@@ -118,6 +132,7 @@ void write_hf_folder(const fs::path& folder, const ModelConfig& config, const Pa
   if (error) throw IoError(folder.string(), "cannot be made: " + error.message());
 
   const std::vector<ShardPlan> shards = plan_shards(table, options);
+  require_space(folder, shards);
   std::set<std::string> written;
   HfIndex index{.file_of = {}, .total_size = 0};
   for (const ShardPlan& shard : shards) {

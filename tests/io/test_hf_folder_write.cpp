@@ -185,6 +185,18 @@ TEST(HfFolderWrite, WritesTheGenerationConfigOnlyWhenTokenIdsAreKnown) {
   EXPECT_FALSE(fs::exists(folder.path() / "unknown" / "generation_config.json"));
 }
 
+TEST(HfFolderWrite, WritesNothingWhenTheDiskHasTooLittleSpace) {  // fault:A4
+  const HfModel model = load_hf_model(golden_folder("llama-gqa"));
+  const TemporaryFolder folder;
+  const int64_t weights = model.table.num_parameters * 4;
+  test::FailingFileSystem failing({.free_bytes = weights});
+  const ScopedFileSystem scope(failing);
+  const std::string message = error_text<IoError>([&] { store_hf_model(folder.path(), model); });
+  EXPECT_TRUE(contains(message, "too little space"));
+  EXPECT_TRUE(contains(message, std::to_string(weights) + " bytes free"));
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
 TEST(HfFolderWrite, ReportsADiskThatFillsUpAtAnyWrite) {  // fault:A3
   const HfModel model = load_hf_model(golden_folder("llama-gqa"));
   int64_t call = 0;

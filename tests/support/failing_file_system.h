@@ -25,6 +25,7 @@ class FailingFileSystem final : public FileSystem {
     Kind kind = Kind::kError;
     int error = ENOSPC;
     std::string only;  ///< count only calls of this name; empty: all
+    int64_t free_bytes = int64_t{1} << 40;
   };
 
   explicit FailingFileSystem(Failure failure) : failure_(std::move(failure)) {}
@@ -59,6 +60,7 @@ class FailingFileSystem final : public FileSystem {
     if (is_dead_) return -1;
     return FileSystem::unlink(path);
   }
+  int64_t free_bytes(const char*) override { return failure_.free_bytes; }
 
  private:
   bool fails(const char* call) {
