@@ -98,6 +98,7 @@ __global__ void __launch_bounds__(kSquareThreads) square_sum_kernel(SquareSumArg
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) sum += static_cast<double>(pack[k]) * static_cast<double>(pack[k]);
     } else {
+#pragma unroll 1
       for (int64_t k = at; k < args.size; ++k) {
         sum += static_cast<double>(args.gradient[k]) * static_cast<double>(args.gradient[k]);
       }
@@ -191,6 +192,7 @@ __global__ void __launch_bounds__(kAdamThreads) adamw_kernel(AdamWArgs args) {
     }
     return;
   }
+#pragma unroll 1
   for (int64_t i = at; i < args.size; ++i) {
     adamw_element(args, scalars, args.gradient[i], args.master[i], args.first_moment[i], args.second_moment[i]);
     if (args.weight != nullptr) args.weight[i] = from_float<bf16>(args.master[i]);

@@ -72,11 +72,10 @@ __global__ void __launch_bounds__(kRopeWarps* kWarpSize) rope_kernel(RopeArgs<T>
     const int pair = (first_slot + lane % span) * kWidth;
     float cosine[kWidth];
     float sine[kWidth];
+    load_floats(angles + pair, cosine);
+    load_floats(angles + half + pair, sine);
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      cosine[i] = angles[pair + i];
-      sine[i] = angles[half + pair + i] * args.sign;
-    }
+    for (int i = 0; i < kWidth; ++i) sine[i] *= args.sign;
     for (int first_head = lane / span; first_head < args.rotated_heads; first_head += kHeadBatch * heads_at_once) {
       Pack<T, kWidth> low[kHeadBatch];
       Pack<T, kWidth> high[kHeadBatch];
