@@ -26,7 +26,7 @@ struct CrossEntropyArgs {
 };
 
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kLossMaxThreads) cross_entropy_kernel(CrossEntropyArgs<T> args);
+__global__ void __launch_bounds__(kLossMaxThreads, 1) cross_entropy_kernel(CrossEntropyArgs<T> args);
 
 template <class T, int kWidth>
 void launch_cross_entropy(CrossEntropyArgs<T> args, int64_t rows, const DeviceContext& context) {
@@ -95,14 +95,49 @@ namespace {
 
 /// A running softmax: the largest logit so far and the sum of exponentials relative to it.
 struct OnlineSum {
-  float max = -3.4e38f;  // finite, so that a first logit of minus infinity gives exp(-inf) and not NaN
+  // Finite, also times log2(e): a first logit of minus infinity gives exp(-inf) and two empty sums 0, not NaN.
+  float max = -1e38f;
   float sum = 0;
 };
+
+/// What is subtracted in the exponent. f32: the largest logit. bf16: the same times log2(e), rounded, so that an
+/// exponential is one FMA and one special-function operation; the rounding is a factor common to all terms of a row,
+/// which cancels in the gradient and is taken out of the loss (shift_remainder).
+template <class T>
+__device__ float shift_of(float max) {
+  return std::is_same_v<T, float> ? max : __fmul_rn(max, kLog2E);
+}
+
+template <class T>
+__device__ float shifted_exponential(float value, float shift) {
+  if constexpr (std::is_same_v<T, float>) {
+    return expf(value - shift);
+  } else {
+    return exp2_approximate(fmaf(value, kLog2E, -shift));
+  }
+}
+
+/// log of the common factor that shift_of's rounding left in a sum.
+template <class T>
+__device__ float shift_remainder(float max) {
+  constexpr float kLn2 = 0.693147180559945309f;
+  return std::is_same_v<T, float> ? 0.0f : fmaf(max, kLog2E, -shift_of<T>(max)) * kLn2;
+}
+
+/// Factor that moves a sum from one maximum to a larger one.
+template <class T>
+__device__ float rescale(float from, float to) {
+  if constexpr (std::is_same_v<T, float>) {
+    return expf(from - to);
+  } else {
+    return exp2_approximate(shift_of<T>(from) - shift_of<T>(to));
+  }
+}
 
 template <class T>
 __device__ OnlineSum merge(OnlineSum a, OnlineSum b) {
   const float largest = fmaxf(a.max, b.max);
-  return {largest, a.sum * exponential<T>(a.max - largest) + b.sum * exponential<T>(b.max - largest)};
+  return {largest, a.sum * rescale<T>(a.max, largest) + b.sum * rescale<T>(b.max, largest)};
 }
 
 template <class T>
@@ -124,16 +159,18 @@ __device__ OnlineSum block_merge(OnlineSum value, OnlineSum* shared) {
   return value;
 }
 
-/// `running` with the elements of one vector added, rescaled once.
+/// `running` with the elements of one vector added; rescaled only where a larger logit turned up, which is rare.
 template <class T, int kWidth>
 __device__ OnlineSum fold(OnlineSum running, const Pack<T, kWidth>& pack) {
-  float largest = running.max;
+  const float largest = largest_of(pack);
+  if (largest > running.max) {
+    running.sum *= rescale<T>(running.max, largest);
+    running.max = largest;
+  }
+  const float shift = shift_of<T>(running.max);
 #pragma unroll
-  for (int i = 0; i < kWidth; ++i) largest = fmaxf(largest, pack[i]);
-  float sum = running.sum * exponential<T>(running.max - largest);
-#pragma unroll
-  for (int i = 0; i < kWidth; ++i) sum += exponential<T>(pack[i] - largest);
-  return {largest, sum};
+  for (int i = 0; i < kWidth; ++i) running.sum += shifted_exponential<T>(pack[i], shift);
+  return running;
 }
 
 // One block a row. First pass: every thread folds its vectors into a running (max, sum), rescaled once a vector, and
@@ -142,7 +179,7 @@ __device__ OnlineSum fold(OnlineSum running, const Pack<T, kWidth>& pack) {
 // Traffic a logit: one read, one write: 4 bytes in bf16. A row of 128,256 bf16 logits is 256.5 KB: one block of 1,024
 // threads keeps 14/16 of it; 132 such rows are 34 MB, within the L2 of an H200, which serves the rest.
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kLossMaxThreads) cross_entropy_kernel(CrossEntropyArgs<T> args) {
+__global__ void __launch_bounds__(kLossMaxThreads, 1) cross_entropy_kernel(CrossEntropyArgs<T> args) {
   constexpr int kBatch = 4;  // loads under way before the first use
   extern __shared__ __align__(16) unsigned char held_bytes[];
   __shared__ OnlineSum shared[kLossMaxThreads / kWarpSize];
@@ -178,7 +215,7 @@ __global__ void __launch_bounds__(kLossMaxThreads) cross_entropy_kernel(CrossEnt
     }
   }
   running = block_merge<T>(running, shared);
-  const float log_sum_exp = running.max + logf(running.sum);
+  const float log_sum_exp = running.max + (logf(running.sum) - shift_remainder<T>(running.max));
   if (thread == 0) {
     if (args.log_sum_exp != nullptr) args.log_sum_exp[row] = log_sum_exp;
     if (scored) args.losses[row] = log_sum_exp - as_float(logits[label]);
@@ -186,30 +223,35 @@ __global__ void __launch_bounds__(kLossMaxThreads) cross_entropy_kernel(CrossEnt
   if (!args.write_gradient) return;
   __syncthreads();  // the label's logit has been read
 
-  const float scale = scored ? (1.0f + 2.0f * args.z_coefficient * log_sum_exp) / running.sum : 0.0f;
-  for (int batch = 0; batch * threads < vectors; batch += kBatch) {
-    Vector packs[kBatch];
+  if (!scored) {
+    const float zeros[kWidth] = {};
+    for (int vector = thread; vector < vectors; vector += threads) store_floats(logits + vector * kWidth, zeros);
+    return;
+  }
+  const float scale = (1.0f + 2.0f * args.z_coefficient * log_sum_exp) / running.sum;
+  const float shift = shift_of<T>(running.max);
+  const int label_vector = label / kWidth;
+  const auto write_gradient = [&](int vector, const Vector& pack) {
+    float values[kWidth];
 #pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      const int vector = (batch + b) * threads + thread;
-      if (vector >= vectors || !scored) break;
-      packs[b] = batch + b < args.held_vectors ? held[vector] : load_pack<kWidth>(logits + vector * kWidth);
+    for (int i = 0; i < kWidth; ++i) values[i] = shifted_exponential<T>(pack[i], shift) * scale;
+    if (vector == label_vector) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) values[i] -= i == label % kWidth ? 1.0f : 0.0f;
     }
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      const int vector = (batch + b) * threads + thread;
-      if (vector >= vectors) break;
-      float values[kWidth] = {};
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) {
-        if (scored) values[i] = exponential<T>(packs[b][i] - running.max) * scale;
-      }
-      // The label's element without a branch an element.
-      const int label_lane = label - vector * kWidth;
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) values[i] -= scored && i == label_lane ? 1.0f : 0.0f;
-      store_floats(logits + vector * kWidth, values);
-    }
+    store_floats(logits + vector * kWidth, values);
+  };
+  const int held_end = min(args.held_vectors * threads, vectors);
+  for (int vector = thread; vector < held_end; vector += threads) {
+    const Vector pack = held[vector];
+    write_gradient(vector, pack);
+  }
+  for (int vector = args.held_vectors * threads + thread; vector < vectors; vector += 2 * threads) {
+    const Vector near = load_pack<kWidth>(logits + vector * kWidth);
+    const bool has_far = vector + threads < vectors;
+    const Vector far = has_far ? load_pack<kWidth>(logits + (vector + threads) * kWidth) : near;
+    write_gradient(vector, near);
+    if (has_far) write_gradient(vector + threads, far);
   }
 }
 

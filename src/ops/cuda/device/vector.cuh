@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
+#include <type_traits>
 
 #include "core/bf16.h"
 
@@ -24,6 +24,13 @@ __device__ inline float as_float(bf16 value) {
 __device__ inline uint32_t pack_bf16(float low, float high) {
   uint32_t packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
+/// Elementwise maximum of two packed pairs; NaN loses.
+__device__ inline uint32_t max_bf16(uint32_t a, uint32_t b) {
+  uint32_t packed;
+  asm("max.bf16x2 %0, %1, %2;" : "=r"(packed) : "r"(a), "r"(b));
   return packed;
 }
 
@@ -64,6 +71,21 @@ __device__ void keep_packed(Pack<T, kVectorWidth>& pack) {
 template <int kWidth, class T>
 __device__ Pack<T, kWidth> load_pack(const T* source) {
   return *reinterpret_cast<const Pack<T, kWidth>*>(source);
+}
+
+/// Largest element; NaN is passed over.
+template <class T, int kWidth>
+__device__ float largest_of(const Pack<T, kWidth>& pack) {
+  if constexpr (std::is_same_v<T, bf16> && kWidth == kVectorWidth) {
+    const uint32_t(&words)[kWidth / 2] = reinterpret_cast<const uint32_t(&)[kWidth / 2]>(pack);
+    const uint32_t pair = max_bf16(max_bf16(words[0], words[1]), max_bf16(words[2], words[3]));
+    return fmaxf(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+  } else {
+    float largest = pack[0];
+#pragma unroll
+    for (int i = 1; i < kWidth; ++i) largest = fmaxf(largest, pack[i]);
+    return largest;
+  }
 }
 
 template <int kWidth, class T>
