@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choice between the tables. Called only with what the processor has: CpuBackend lowers its instruction set to that.
+// The choice between the tables. Called only with what the processor has: CpuBackend lowers its instruction set to
+// that.
 #include "ops/cpu/kernel_table.h"
 
 namespace litespark::cpu {
