@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.h"
 
+#include "text_commands.h"
+
 namespace litespark::cli {
 
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_train_command());
   commands.push_back(make_plan_command());
-  commands.push_back(make_tokenize_command());
+  add_text_commands(commands);
   commands.push_back(make_verify_command());
   return commands;
 }

@@ -2,6 +2,7 @@
 #include "training_inputs.h"
 
 #include "core/error.h"
+#include "data/shard_source.h"
 #include "data/synthetic_source.h"
 #include "data/text_source.h"
 #include "io/file.h"
@@ -22,7 +23,6 @@ void refuse_unsupported(const RunConfig& config) {
     throw ConfigError(key, "is not supported yet", found, expected);
   };
   if (config.task != Task::kPretrain) refuse("task", "another task", "pretrain");
-  if (config.data.source == DataSource::kShards) refuse("data.source", "shards", "synthetic or text");
   if (config.cluster.gpus != 1) refuse("cluster.gpus", std::to_string(config.cluster.gpus), "1");
   if (config.train.sample_every != 0) refuse("train.sample_every", std::to_string(config.train.sample_every), "0");
   if (config.train.eval_every > 0 && config.data.source == DataSource::kSynthetic && config.train.eval_batches == 0) {
@@ -33,10 +33,23 @@ void refuse_unsupported(const RunConfig& config) {
 std::unique_ptr<BatchSource> make_source(const RunConfig& config, const Program& program, const std::string& path) {
   const auto seed = static_cast<uint64_t>(config.seed);
   const BatchShape& shape = program.options.batch;
-  if (config.data.source == DataSource::kText) {
-    return std::make_unique<TextSource>(read_text_file(path, kLargestTextBytes), seed, shape);
+  switch (config.data.source) {
+    case DataSource::kSynthetic: return std::make_unique<SyntheticSource>(seed, program.config.vocab_size, shape);
+    case DataSource::kText: return std::make_unique<TextSource>(read_text_file(path, kLargestTextBytes), seed, shape);
+    case DataSource::kShards: break;
   }
-  return std::make_unique<SyntheticSource>(seed, program.config.vocab_size, shape);
+  ShardSet shards = ShardSet::open(path);
+  if (shards.description().vocab_size > program.config.vocab_size) {
+    throw ConfigError("data.path", "the shards' tokenizer has more ids than the model's vocabulary",
+                      shards.description().vocab_size,
+                      "at most vocab_size = " + std::to_string(program.config.vocab_size));
+  }
+  const bool is_stream = config.data.packing == Packing::kStream;
+  return std::make_unique<ShardSource>(
+      std::move(shards), ShardSource::Options{.shape = shape,
+                                              .mode = is_stream ? PackingMode::kStream : PackingMode::kDocuments,
+                                              .seed = seed,
+                                              .is_shuffled = path == config.data.path});
 }
 
 std::unique_ptr<BatchSource> make_eval_source(const RunConfig& config, const Program& program) {

@@ -8,7 +8,7 @@
 #include "core/json_text.h"
 #include "core/text_table.h"
 #include "run_setup.h"
-#include "token/golden_cases.h"
+#include "text_commands.h"
 #include "train/verify_case.h"
 
 namespace litespark::cli {
@@ -40,15 +40,6 @@ std::string report_text(const VerifyReport& report) {
   const auto failed = std::count_if(report.checks.begin(), report.checks.end(), [](const auto& c) { return !c.pass; });
   return table.to_string() + "\n" + report.kind + ": " + std::to_string(report.checks.size()) + " checks, " +
          (failed == 0 ? "all within their limits" : std::to_string(failed) + " past their limits") + "\n";
-}
-
-VerifyReport verify_tokenizer(const std::filesystem::path& folder) {
-  VerifyReport report;
-  report.kind = "tokenizer";
-  for (const token::CaseCheck& check : token::check_tokenizer_cases(folder)) {
-    report.checks.push_back({.name = check.name, .error = check.error, .limit = check.limit, .pass = check.pass});
-  }
-  return report;
 }
 
 class VerifyCommand final : public Command {
@@ -86,7 +77,7 @@ class VerifyCommand final : public Command {
 
  private:
   VerifyReport verify(const std::filesystem::path& folder) const {
-    if (token::has_tokenizer_cases(folder)) return verify_tokenizer(folder);
+    if (auto report = verify_tokenizer_case(folder)) return std::move(*report);
     RunConfig config;
     config.device = device_;
     const std::unique_ptr<Backend> backend = make_backend(config);

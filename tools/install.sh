@@ -22,6 +22,8 @@ build_packages='
   libpcre2-dev
   libutf8proc-dev
   libxxhash-dev
+  libzstd-dev
+  zlib1g-dev
 '
 test_packages='
   git

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text_commands.h"
+
+namespace litespark::cli {
+
+void add_text_commands(std::vector<std::unique_ptr<Command>>& /*commands*/) {}
+
+std::optional<VerifyReport> verify_tokenizer_case(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (!std::filesystem::exists(folder / "cases.json", error)) return std::nullopt;
+  throw ConfigError("verify", "this build has no tokenizers", folder.string(), "a model's case",
+                    "build with -DLITESPARK_TEXT=ON");
+}
+
+}  // namespace litespark::cli
