@@ -38,8 +38,10 @@ class PlanCommand final : public Command {
       std::cout << "{\"model\": {\"parameters\": " << program.params.num_parameters
                 << "}, \"memory\": " << memory_table_json(table) << "}\n";
     } else {
-      std::cout << run_headline(config, program) << "\n" << format_memory_table(table);
+      std::cout << run_headline(config, program) << "\n" << format_memory_table(table) << std::flush;
     }
+    // Only a budget that the run file names: what is free here says nothing about the machine that will train.
+    fit_into_memory(config, program.config, sizes.get(), std::nullopt);
     return ExitCode::kDone;
   }
 

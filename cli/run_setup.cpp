@@ -6,6 +6,7 @@
 #include "core/text_table.h"
 #include "io/hf_config.h"
 #include "plan/estimated_sizes.h"
+#include "plan/memory_fit.h"
 
 #ifdef LITESPARK_HAS_CPU
 #include "ops/cpu/cpu_backend.h"
@@ -85,6 +86,25 @@ ModelConfig model_of(const RunConfig& config) {
 
 std::unique_ptr<Backend> make_backend(const RunConfig& config) {
   return wants_cuda(config) ? make_cuda(config) : make_cpu(config);
+}
+
+RunConfig fit_into_memory(const RunConfig& config, const ModelConfig& model, const BackendSizes& sizes,
+                          const std::optional<int64_t>& free_bytes) {
+  const std::optional<int64_t> budget = config.memory.budget_bytes();
+  if (!budget && !free_bytes) return config;
+  const MemoryQuestion question{config, model, sizes, budget ? *budget : *free_bytes};
+  const int64_t planned = planned_bytes(question);
+  if (planned <= question.budget_bytes) return config;
+  const std::optional<FittingRun> fitting = budget ? std::nullopt : fit_by_recompute(question);
+  if (!fitting) {
+    throw ConfigError("memory.budget", "the run does not fit", bytes_text(planned) + " planned",
+                      "at most " + bytes_text(question.budget_bytes) + (budget ? "" : ", what is free"),
+                      fitting_advice(question));
+  }
+  RunConfig changed = fitting->config;
+  std::cout << "memory.recompute = " << value_text(*Fields::of(changed).find("memory.recompute")) << ": without it "
+            << bytes_text(planned) << " would be needed, " << bytes_text(question.budget_bytes) << " are free\n";
+  return changed;
 }
 
 std::string run_headline(const RunConfig& config, const Program& program) {

@@ -32,6 +32,12 @@ std::string run_headline(const RunConfig& config, const Program& program);
 /// Throws ConfigError when the backend is not linked or its device is not there.
 std::unique_ptr<Backend> make_backend(const RunConfig& config);
 
+/// The run with its memory settled: as it is when it fits into memory.budget ("auto": what `free_bytes` says); with
+/// more recompute, and a printed line that says so, when the budget is "auto" and that is enough. Throws ConfigError
+/// that says what would fit.
+RunConfig fit_into_memory(const RunConfig& config, const ModelConfig& model, const BackendSizes& sizes,
+                          const std::optional<int64_t>& free_bytes);
+
 /// Library sizes for a plan: the linked backend's, else estimates. Keeps the backend alive.
 class PlannedSizes {
  public:

@@ -34,6 +34,13 @@ std::optional<fs::path> resume_from(const RunConfig& config, const CheckpointSto
   return std::nullopt;
 }
 
+fs::path make_run_folder(const RunConfig& config) {
+  std::error_code status;
+  fs::create_directories(config.out, status);
+  if (status) throw IoError(config.out, "the run folder cannot be made: " + status.message());
+  return config.out;
+}
+
 std::string decay_groups_text(const ParamTable& params) {
   int64_t decayed = 0;
   int64_t plain = 0;
@@ -45,27 +52,31 @@ std::string decay_groups_text(const ParamTable& params) {
 /// Everything of one run that lives as long as it.
 class TrainingRun {
  public:
-  TrainingRun(const RunConfig& config, Program program, Backend& backend)
+  struct Start {
+    CheckpointStore store;
+    std::optional<fs::path> checkpoint;  ///< to continue from
+  };
+
+  TrainingRun(const RunConfig& config, Start start, Program program, Backend& backend)
       : config_(config),
-        out_(make_run_folder(config)),
+        out_(config.out),
         source_(make_source(config, program, config.data.path)),
         eval_source_(make_eval_source(config, program)),
         executor_(std::move(program), backend),
-        store_(out_ / "checkpoints"),
+        store_(std::move(start.store)),
         context_{.config = executor_.program().config,
                  .params = executor_.program().params,
                  .identity = run_identity(config, executor_.program().config, source_->fingerprint()),
+                 .tuning = backend.tuning(),
                  .run_toml = run_config_toml(config),
                  .tokenizer_folder = config.data.tokenizer,
                  .folder_dtype = config.precision.compute},
         trainer_(executor_, trainer_options(config), [this](uint64_t index) -> const Batch& { return next(index); }) {
-    const std::optional<fs::path> checkpoint = resume_from(config, store_);
     store_.clean();
-    if (checkpoint) {
-      const ResumedState resumed = read_checkpoint(*checkpoint, context_, executor_);
+    if (start.checkpoint) {
+      const ResumedState resumed = read_checkpoint(*start.checkpoint, context_, executor_);
       trainer_.restore(resumed.progress);
       totals_ = resumed.totals;
-      context_.tuning = resumed.tuning;
     } else {
       fill_weights(executor_, config);
     }
@@ -106,13 +117,6 @@ class TrainingRun {
   }
 
  private:
-  static fs::path make_run_folder(const RunConfig& config) {
-    std::error_code status;
-    fs::create_directories(config.out, status);
-    if (status) throw IoError(config.out, "the run folder cannot be made: " + status.message());
-    return config.out;
-  }
-
   /// The loader starts where the trainer stands, which a resume decides.
   const Batch& next(uint64_t index) {
     if (!loader_) {
@@ -155,13 +159,18 @@ class TrainCommand final : public Command {
   }
 
   ExitCode run(const CommandLine& line) override {
-    const RunConfig config = load_run(with_gpus(line, gpus_));
+    RunConfig config = load_run(with_gpus(line, gpus_));
     refuse_unsupported(config);
+    const ModelConfig model = model_of(config);
+    TrainingRun::Start start{.store = CheckpointStore(make_run_folder(config) / "checkpoints"), .checkpoint = {}};
+    start.checkpoint = resume_from(config, start.store);
     const std::unique_ptr<Backend> backend = make_backend(config);
-    Program program = make_llama_program(model_of(config), training_options(config), backend->sizes());
+    if (start.checkpoint) backend->set_tuning(read_checkpoint_tuning(*start.checkpoint));
+    config = fit_into_memory(config, model, backend->sizes(), backend->free_bytes());
+    Program program = make_llama_program(model, training_options(config), backend->sizes());
     std::cout << run_headline(config, program) << decay_groups_text(program.params) << "\n"
               << format_memory_table(make_memory_table(program)) << std::endl;
-    TrainingRun training(config, std::move(program), *backend);
+    TrainingRun training(config, std::move(start), std::move(program), *backend);
     return training.run() == RunEnd::kStopped ? ExitCode::kStopped : ExitCode::kDone;
   }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/backend_sizes.h"
@@ -42,6 +43,8 @@ class Backend {
 
   /// Zero-filled, aligned to 256 bytes or more, already touched. Throws ConfigError when the memory is not there.
   virtual std::unique_ptr<DeviceMemory> allocate(int64_t bytes) = 0;
+  /// What allocate could give at this moment; nullopt when the system does not say.
+  virtual std::optional<int64_t> free_bytes() const = 0;
   /// Ordered with the ops that follow; returns when `source` may be reused.
   virtual void copy_to_device(void* destination, const void* source, int64_t bytes) = 0;
   /// Waits for the ops before it; returns when `destination` is filled.

@@ -99,6 +99,11 @@ void read_optimizer(const fs::path& path, DType folder_dtype, Executor& executor
   }
 }
 
+CheckpointState read_state(const fs::path& folder) {
+  const fs::path path = folder / kStateFile;
+  return parse_checkpoint_state(read_text_file(path, kMaxStateBytes, Symlinks::kRefuse), path.string());
+}
+
 }  // namespace
 
 int64_t snapshot_bytes(const Program& program) {
@@ -138,11 +143,13 @@ int64_t checkpoint_bytes(const ParamTable& params, DType folder_dtype) {
   return params.num_parameters * (dtype_bytes(folder_dtype) + beside) + kSmallFilesBytes;
 }
 
+std::map<std::string, std::string> read_checkpoint_tuning(const fs::path& folder) {
+  return read_state(folder).tuning;
+}
+
 ResumedState read_checkpoint(const fs::path& folder, const CheckpointContext& context, Executor& executor) {
   check_sealed_folder(folder);
-  const fs::path state_path = folder / kStateFile;
-  const CheckpointState state =
-      parse_checkpoint_state(read_text_file(state_path, kMaxStateBytes, Symlinks::kRefuse), state_path.string());
+  const CheckpointState state = read_state(folder);
   require_same_run(state.identity, context.identity, folder.string());
   load_weights(executor, folder);
   read_optimizer(folder / kOptimizerFile, state.folder_dtype, executor);

@@ -63,6 +63,9 @@ struct ResumedState {
   std::map<std::string, std::string> tuning;
 };
 
+/// Only the choices made by timing, which a backend wants before anything is prepared. The seal is not checked.
+std::map<std::string, std::string> read_checkpoint_tuning(const std::filesystem::path& folder);
+
 /// Checks the seal, holds `context.identity` against the stored one (ConfigError listing every difference), then fills
 /// the executor's masters and moments and packs the weights.
 ResumedState read_checkpoint(const std::filesystem::path& folder, const CheckpointContext& context, Executor& executor);

@@ -73,5 +73,14 @@ TEST(Plan, SettingsWithoutEffectAreWarnedOf) {
   EXPECT_TRUE(contains(result.errors, "warning: no effect: data.path"));
 }
 
+TEST(Plan, ARunThatPassesItsBudgetIsRefusedWithWhatWouldFit) {
+  const ProgramResult result = run_litespark({"plan", (configs() / "5m.toml").string(), "--memory.budget=200MiB"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.output, "total"));
+  EXPECT_TRUE(contains(result.errors, "the run does not fit"));
+  EXPECT_TRUE(contains(result.errors, "would fit, with "));
+  EXPECT_EQ(run_litespark({"plan", (configs() / "5m.toml").string(), "--memory.budget=10GiB"}).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace litespark

@@ -100,6 +100,18 @@ TEST(Train, WhatIsNotSupportedIsRefusedBeforeAnythingIsMade) {
   EXPECT_FALSE(run.exists("runs"));
 }
 
+TEST(Train, ARunThatDoesNotFitIsRefusedBeforeItStarts) {
+  const SmallRun run;
+  const ProgramResult result = run.train({"--memory.budget=100000"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "the run does not fit"));
+  EXPECT_FALSE(run.exists("runs/small/run.toml"));
+  const ProgramResult huge = run.train({"--model.hidden_size=16384", "--model.intermediate_size=65536",
+                                        "--model.num_hidden_layers=200", "--model.num_attention_heads=128"});
+  EXPECT_EQ(huge.exit_code, 2);
+  EXPECT_TRUE(contains(huge.errors, "what is free"));
+}
+
 TEST(Train, ARunFolderThatCannotBeMadeIsAStorageError) {
   const SmallRun run;
   const ProgramResult result = run.train({"--out=small.toml/x"});

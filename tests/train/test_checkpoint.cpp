@@ -154,5 +154,11 @@ TEST_F(CheckpointTest, StatesItsSizeOnDiskWithinTheSmallFiles) {
   EXPECT_GT(bytes, checkpoint_bytes(params, DType::kF32) - (1 << 20));
 }
 
+TEST_F(CheckpointTest, TimedChoicesCanBeReadBeforeAnythingIsPrepared) {
+  const auto run = make_run();
+  run->trainer.step();
+  EXPECT_EQ(read_checkpoint_tuning(save(*run, "step-1")), context.tuning);
+}
+
 }  // namespace
 }  // namespace litespark

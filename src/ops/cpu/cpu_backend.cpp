@@ -60,6 +60,10 @@ std::string CpuBackend::name() const {
          (threads_ == 1 ? " thread)" : " threads)");
 }
 
+std::optional<int64_t> CpuBackend::free_bytes() const {
+  return available_memory_bytes();
+}
+
 std::unique_ptr<DeviceMemory> CpuBackend::allocate(int64_t bytes) {
   if (bytes < 0) throw InternalError("cpu_backend", "negative allocation", bytes, "0 or more bytes");
   const auto available = available_memory_bytes();

@@ -25,6 +25,7 @@ class CpuBackend final : public Backend {
   const BackendSizes& sizes() const override;
 
   std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override;
+  std::optional<int64_t> free_bytes() const override;
   void copy_to_device(void* destination, const void* source, int64_t bytes) override;
   void copy_to_host(void* destination, const void* source, int64_t bytes) override;
   void synchronize() override {}

@@ -75,17 +75,21 @@ std::string CudaBackend::name() const {
          std::to_string(context_.num_multiprocessors) + " multiprocessors)";
 }
 
+std::optional<int64_t> CudaBackend::free_bytes() const {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "cuda_memory");
+  return static_cast<int64_t>(free_bytes);
+}
+
 std::unique_ptr<DeviceMemory> CudaBackend::allocate(int64_t bytes) {
   if (bytes < 0) throw InternalError("cuda_memory", "negative size", bytes, "0 or more bytes");
   void* data = nullptr;
   const cudaError_t status = cudaMalloc(&data, static_cast<size_t>(bytes > 0 ? bytes : 1));
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    size_t free_bytes = 0;
-    size_t total_bytes = 0;
-    check(cudaMemGetInfo(&free_bytes, &total_bytes), "cuda_memory");
     throw ConfigError("cuda_memory", "the device has not enough free memory",
-                      std::to_string(free_bytes) + " bytes free", std::to_string(bytes) + " bytes",
+                      std::to_string(free_bytes().value_or(0)) + " bytes free", std::to_string(bytes) + " bytes",
                       "lower train.micro_batch or raise memory.recompute");
   }
   check(status, "cuda_memory");

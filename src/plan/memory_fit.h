@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to change when a run does not fit: stronger recompute first, since its results stay bit-equal, then smaller
+// micro-batches with more accumulation, which keep the tokens of a step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "spec/program.h"
+#include "spec/run_config.h"
+
+namespace litespark {
+
+struct MemoryQuestion {
+  const RunConfig& config;
+  const ModelConfig& model;
+  const BackendSizes& sizes;
+  int64_t budget_bytes = 0;
+};
+
+struct FittingRun {
+  RunConfig config;  ///< differs in memory.recompute, train.micro_batch and train.accumulation only
+  int64_t total_bytes = 0;
+};
+
+/// Arena and persistent tensors of the training program of `config`.
+int64_t planned_bytes(const MemoryQuestion& question);
+
+/// The run with the least recompute that fits without touching the batch; nullopt when none does.
+std::optional<FittingRun> fit_by_recompute(const MemoryQuestion& question);
+
+/// The same, and then micro-batches halved until one fits; nullopt when not even the smallest does.
+std::optional<FittingRun> fit_by_any_means(const MemoryQuestion& question);
+
+/// One clause for an error: what would fit and how large it is, or that nothing does.
+std::string fitting_advice(const MemoryQuestion& question);
+
+}  // namespace litespark
