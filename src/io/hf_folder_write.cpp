@@ -89,12 +89,14 @@ bool is_weight_file(const std::string& name) {
 /// A reader that finds both a single file and an index would load the older of the two.
 void remove_stale_files(const fs::path& folder, const std::set<std::string>& written) {
   std::vector<fs::path> stale;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (is_weight_file(name) && !written.contains(name)) stale.push_back(entry.path());
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (is_weight_file(name) && !written.contains(name)) stale.push_back(entry->path());
   }
+  if (error) throw IoError(folder.string(), "cannot be listed: " + error.message());
   for (const fs::path& path : stale) {
-    std::error_code error;
     if (!fs::remove(path, error) && error) throw IoError(path.string(), "cannot be removed: " + error.message());
   }
 }
@@ -128,6 +130,9 @@ void write_hf_folder(const fs::path& folder, const ModelConfig& config, const Pa
                      const ProvidePart& provide, const HfWriteOptions& options) {
   const std::string config_text = hf_config_json(config, options.dtype);
   std::error_code error;
+  if (!options.tokenizer_folder.empty() && !fs::is_directory(options.tokenizer_folder, error)) {
+    throw IoError(options.tokenizer_folder.string(), "is not a folder to copy a tokenizer from");
+  }
   fs::create_directories(folder, error);
   if (error) throw IoError(folder.string(), "cannot be made: " + error.message());
 

@@ -176,6 +176,14 @@ TEST(HfFolderWrite, CopiesTokenizerFilesByteForByte) {  // report:B47
   EXPECT_EQ(test::file_text(folder.path() / "tokenizer.json"), odd + "tokenizer.json");
 }
 
+TEST(HfFolderWrite, SaysWhenThereIsNoFolderToCopyTheTokenizerFrom) {
+  const TemporaryFolder folder;
+  const HfModel model = load_hf_model(golden_folder("llama-gqa"));
+  const HfWriteOptions options{.tokenizer_folder = folder.path() / "none"};
+  EXPECT_TRUE(contains(error_text<IoError>([&] { store_hf_model(folder.path() / "out", model, options); }), "none"));
+  EXPECT_FALSE(fs::exists(folder.path() / "out"));
+}
+
 TEST(HfFolderWrite, WritesTheGenerationConfigOnlyWhenTokenIdsAreKnown) {
   const TemporaryFolder folder;
   store_hf_model(folder.path() / "known", load_hf_model(golden_folder("llama-gqa")));
