@@ -60,12 +60,14 @@ struct alignas(sizeof(T) * kWidth > 16 ? 16 : sizeof(T) * kWidth) Pack {
 };
 
 /// Makes the compiler forget what it knows about `pack`, so that it keeps the packed words alive across a barrier and
-/// not the floats already unpacked from them (half the registers with bf16).
+/// not the floats already unpacked from them: half the registers with bf16, nothing to win with f32.
 template <class T>
 __device__ void keep_packed(Pack<T, kVectorWidth>& pack) {
-  uint32_t(&words)[sizeof(pack) / 4] = reinterpret_cast<uint32_t(&)[sizeof(pack) / 4]>(pack);
+  if constexpr (std::is_same_v<T, bf16>) {
+    uint32_t(&words)[kVectorWidth / 2] = reinterpret_cast<uint32_t(&)[kVectorWidth / 2]>(pack);
 #pragma unroll
-  for (uint32_t& word : words) asm volatile("" : "+r"(word));
+    for (uint32_t& word : words) asm volatile("" : "+r"(word));
+  }
 }
 
 template <int kWidth, class T>
