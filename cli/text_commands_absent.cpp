@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// What stands in for the text commands in a build without the text modules.
 #include "text_commands.h"
 
 namespace litespark::cli {

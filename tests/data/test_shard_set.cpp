@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "data/shard_samples.h"
 #include "data/shard_set.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
@@ -13,7 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ShardSetTest : testing::Test {
-  fs::path folder = fs::path(testing::TempDir()) / "shard_set_test";
+  const test::TemporaryFolder scratch;
+  fs::path folder = scratch.path() / "shard_set_test";
 };
 
 TEST_F(ShardSetTest, ReadsAcrossShardsWhatWasWritten) {

@@ -7,6 +7,7 @@
 #include "data/loader.h"
 #include "data/shard_samples.h"
 #include "data/shard_source.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ShardSourceTest : testing::Test {
-  fs::path folder = fs::path(testing::TempDir()) / "shard_source_test";
+  const test::TemporaryFolder scratch;
+  fs::path folder = scratch.path() / "shard_source_test";
   BatchShape packed{.num_tokens = 48, .max_documents = 8, .max_length = 16};
   BatchShape uniform{.num_tokens = 48, .max_documents = 3, .max_length = 16, .uniform = true};
   void SetUp() override { write_counting_shards(folder, 40, 1000, 100); }

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "data/shard_samples.h"
 #include "data/shard_writer.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
@@ -11,7 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ShardWriterTest : testing::Test {
-  fs::path folder = fs::path(testing::TempDir()) / "shard_writer_test";
+  const test::TemporaryFolder scratch;
+  fs::path folder = scratch.path() / "shard_writer_test";
   void SetUp() override { fs::remove_all(folder); }
 };
 

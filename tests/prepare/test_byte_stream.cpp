@@ -5,6 +5,7 @@
 #include "core/rng.h"
 #include "prepare/byte_stream.h"
 #include "prepare/compressed_files.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
@@ -19,7 +20,8 @@ std::string read_all(const fs::path& path, size_t piece = 1000) {
 }
 
 struct ByteStreamTest : testing::Test {
-  fs::path path = fs::path(testing::TempDir()) / "byte_stream_test";
+  const test::TemporaryFolder scratch;
+  fs::path path = scratch.path() / "byte_stream_test";
   std::string text;
   void SetUp() override {
     for (uint64_t i = 0; i < 300000; ++i) text += static_cast<char>('a' + RandomStream(1, 1).below(i, 20));

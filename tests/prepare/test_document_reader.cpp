@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "prepare/compressed_files.h"
 #include "prepare/document_reader.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
@@ -11,7 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct DocumentReaderTest : testing::Test {
-  fs::path path = fs::path(testing::TempDir()) / "document_reader_test";
+  const test::TemporaryFolder scratch;
+  fs::path path = scratch.path() / "document_reader_test";
   std::vector<std::string> read(const std::string& text, DocumentOptions options = {}) const {
     write_plain(path, text);
     DocumentReader reader(path, options);

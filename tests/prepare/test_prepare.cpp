@@ -7,6 +7,7 @@
 #include "data/shard_set.h"
 #include "prepare/compressed_files.h"
 #include "prepare/prepare.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct PrepareTest : testing::Test {
-  fs::path folder = fs::path(testing::TempDir()) / "prepare_test";
+  const test::TemporaryFolder scratch;
+  fs::path folder = scratch.path() / "prepare_test";
   PrepareConfig config;
 
   void SetUp() override {
