@@ -40,9 +40,10 @@ stop_on_failure "configure" cmake --preset release -DLITESPARK_TESTS=ON
 stop_on_failure "build" cmake --build "$build" -j "$cores"
 
 if [ "$labels" != fast ]; then
-  if [ -d src/ops/cuda ] && nvcc=$(find_nvcc); then
+  if nvcc=$(find_nvcc); then
     heading "CUDA code: compile"
-    if cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc" && cmake --build build/cuda -j "$cores"; then
+    if cmake --preset cuda -DLITESPARK_TESTS=ON -DLITESPARK_BENCH=ON -DCMAKE_CUDA_COMPILER="$nvcc" &&
+      cmake --build build/cuda -j "$cores" --target litespark test_ops_cuda bench_cuda_ops bench_cuda_matmul_attention; then
       passed=$((passed + 1))
     else
       failed=$((failed + 1))
