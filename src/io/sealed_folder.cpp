@@ -78,8 +78,8 @@ void check_file(const fs::path& path, const SealedFile& expected) {
 
 }  // namespace
 
-SealedFolderWriter::SealedFolderWriter(fs::path destination, std::string save_id)
-    : destination_(std::move(destination)),
+SealedFolderWriter::SealedFolderWriter(const fs::path& destination, std::string save_id)
+    : destination_(fs::absolute(destination)),
       partial_(destination_.parent_path() / (kPartialPrefix + destination_.filename().string() + "-" + save_id)),
       save_id_(std::move(save_id)) {
   std::error_code error;

@@ -27,7 +27,7 @@ inline constexpr const char* kCompleteMarker = "COMPLETE";
 class SealedFolderWriter {
  public:
   /// Makes ".partial-NAME-SAVE_ID" beside `destination`, which must not exist. Throws IoError.
-  SealedFolderWriter(std::filesystem::path destination, std::string save_id);
+  SealedFolderWriter(const std::filesystem::path& destination, std::string save_id);
   /// Removes the partial folder unless it was sealed.
   ~SealedFolderWriter();
   SealedFolderWriter(const SealedFolderWriter&) = delete;

@@ -60,6 +60,18 @@ TEST_F(SealedFolderTest, LeavesNothingWithoutASeal) {  // report:B36
   EXPECT_FALSE(is_sealed(folder));
 }
 
+TEST_F(SealedFolderTest, TakesANameRelativeToTheCurrentFolder) {
+  const fs::path before = fs::current_path();
+  fs::current_path(parent);
+  {
+    SealedFolderWriter writer("here", "a1");
+    write_text_file(writer.path() / "weights.bin", "w");
+    writer.seal();
+  }
+  fs::current_path(before);
+  EXPECT_NO_THROW(check_sealed_folder(parent / "here"));
+}
+
 TEST_F(SealedFolderTest, NeverOverwritesAnotherFolder) {
   write();
   EXPECT_THROW(SealedFolderWriter(folder, "a2"), IoError);
