@@ -3,6 +3,7 @@
 
 #include <utf8proc.h>
 
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -17,6 +18,34 @@ namespace {
 
 using Kind = NormalizerSpec::Kind;
 
+// Capitals that Unicode 16 and 17 added, which utf8proc may not know: first, last, distance to their small letters.
+struct LateCapitals {
+  int32_t first;
+  int32_t last;
+  int32_t distance;
+};
+constexpr std::array<LateCapitals, 10> kLateCapitals = {{{0x1C89, 0x1C89, 1},
+                                                         {0xA7CB, 0xA7CB, 0x264 - 0xA7CB},
+                                                         {0xA7CC, 0xA7CC, 1},
+                                                         {0xA7CE, 0xA7CE, 1},
+                                                         {0xA7D2, 0xA7D2, 1},
+                                                         {0xA7D4, 0xA7D4, 1},
+                                                         {0xA7DA, 0xA7DA, 1},
+                                                         {0xA7DC, 0xA7DC, 0x19B - 0xA7DC},
+                                                         {0x10D50, 0x10D65, 0x20},
+                                                         {0x16EA0, 0x16EB8, 0x1B}}};
+
+char32_t small_letter(char32_t c) {
+  if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 32 : c;
+  const auto code_point = static_cast<int32_t>(c);
+  for (const LateCapitals& capitals : kLateCapitals) {
+    if (code_point >= capitals.first && code_point <= capitals.last) {
+      return static_cast<char32_t>(code_point + capitals.distance);
+    }
+  }
+  return static_cast<char32_t>(utf8proc_tolower(code_point));
+}
+
 std::string_view lowercase(std::string_view text, std::string* buffer) {
   buffer->clear();
   for (size_t i = 0; i < text.size();) {
@@ -24,7 +53,7 @@ std::string_view lowercase(std::string_view text, std::string* buffer) {
     if (c.code_point == 0x130) {
       buffer->append("i\xCC\x87");  // the only character whose lower case is two
     } else {
-      append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c.code_point))), buffer);
+      append_utf8(small_letter(c.code_point), buffer);
     }
     i += c.length;
   }
