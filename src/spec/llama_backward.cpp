@@ -93,7 +93,7 @@ void LlamaEmitter::backward_positions(const BlockActivations& block, int64_t lay
   tape_.enter("backward.rope", layer);
   tape_.push(op::Rope<TensorId>{.qkv = dqkv,
                                 .table = program_.rope_table,
-                                .positions = program_.batch.positions,
+                                .positions = batch_.positions,
                                 .num_rotated_heads = num_heads + num_kv_heads,
                                 .num_heads_total = num_heads + 2 * num_kv_heads,
                                 .head_dim = head_dim,
@@ -136,8 +136,8 @@ void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t lay
       .qkv = block.qkv,
       .out = block.attended,
       .log_sum_exp = block.log_sum_exp,
-      .offsets = program_.batch.offsets,
-      .num_documents = program_.batch.num_documents,
+      .offsets = batch_.offsets,
+      .num_documents = batch_.num_documents,
       .scratch = scratch(sizes_.attention_backward_scratch_bytes(shape, num_tokens(), compute)),
       .shape = shape});
   backward_positions(block, layer, dqkv);
@@ -162,7 +162,7 @@ void LlamaEmitter::backward_embedding(const ResidualGradient& gradient) {
   tape_.enter("backward.embedding");
   tape_.push(op::EmbeddingBackward<TensorId>{.dtable = param(ParamRole::kEmbedding, -1).gradient,
                                              .dout = gradient.stream,
-                                             .ids = program_.batch.ids,
+                                             .ids = batch_.ids,
                                              .scratch = temporary(tape_.phase() + ".embedding_sort", DType::kI32,
                                                                   {2 * num_tokens() + vocab + 1}, Owner::kScratch),
                                              // A tied head has written its part of this gradient already.

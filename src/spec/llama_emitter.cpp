@@ -9,8 +9,9 @@
 
 namespace litespark {
 
-LlamaEmitter::LlamaEmitter(Program& program, const BackendSizes& sizes, Tape& tape, bool accumulate)
-    : program_(program), sizes_(sizes), tape_(tape), accumulate_(accumulate) {}
+LlamaEmitter::LlamaEmitter(Program& program, const BackendSizes& sizes, Tape& tape, const BatchTensors& batch,
+                           bool accumulate)
+    : program_(program), sizes_(sizes), tape_(tape), batch_(batch), accumulate_(accumulate) {}
 
 const ParamTensors& LlamaEmitter::param(ParamRole role, int64_t layer) const {
   const auto index = program_.params.find(role, layer);

@@ -39,7 +39,8 @@ struct HeadActivations {
 
 class LlamaEmitter {
  public:
-  LlamaEmitter(Program& program, const BackendSizes& sizes, Tape& tape, bool accumulate);
+  /// `batch`: ids and positions that the tape reads; attention is packed documents, or, without offsets, a cache.
+  LlamaEmitter(Program& program, const BackendSizes& sizes, Tape& tape, const BatchTensors& batch, bool accumulate);
 
   /// Embedding and all blocks.
   std::vector<BlockActivations> forward_blocks();
@@ -49,6 +50,8 @@ class LlamaEmitter {
   void backward(const std::vector<BlockActivations>& blocks, const HeadActivations& head);
   /// Final norm and the head, all rows, into Program::logits.
   void all_logits(const BlockActivations& last);
+  /// Final norm and the head for each sequence's last row, into the generation's logits.
+  void last_logits(const BlockActivations& last, int64_t sequences);
 
  private:
   struct Linear {
@@ -72,6 +75,7 @@ class LlamaEmitter {
   void project_and_rotate(BlockActivations& block, int64_t layer);
   void norm_heads(BlockActivations& block, int64_t layer);
   void attend(BlockActivations& block, int64_t layer);
+  void attend_to_cache(BlockActivations& block, int64_t layer);
   TensorId project_output(const BlockActivations& block, int64_t layer);
   void mlp_norm(BlockActivations& block, int64_t layer, TensorId stream, TensorId delta);
   void gate_and_up(BlockActivations& block, int64_t layer);
@@ -112,12 +116,13 @@ class LlamaEmitter {
   op::AttentionShape attention_shape(int64_t layer) const;
   LinearShape linear_shape(const Linear& linear, int64_t rows) const;
   std::string layer_name(int64_t layer, std::string_view name) const;
-  int64_t num_tokens() const { return program_.options.batch.num_tokens; }
+  int64_t num_tokens() const { return program_.tensors[batch_.ids].shape[0]; }
   bool casts_residual() const { return program_.options.residual != program_.options.compute; }
 
   Program& program_;
   const BackendSizes& sizes_;
   Tape& tape_;
+  BatchTensors batch_;
   bool accumulate_;
   std::string stage_;  ///< part of tensor names: tells a recomputed tensor from the first one
 };

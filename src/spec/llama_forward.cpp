@@ -36,7 +36,7 @@ void LlamaEmitter::project_and_rotate(BlockActivations& block, int64_t layer) {
   tape_.push(op::Rope<TensorId>{
       .qkv = block.qkv,
       .table = program_.rope_table,
-      .positions = program_.batch.positions,
+      .positions = batch_.positions,
       .num_rotated_heads = static_cast<int>(config.num_attention_heads + config.num_key_value_heads),
       .num_heads_total = static_cast<int>(config.num_attention_heads + 2 * config.num_key_value_heads),
       .head_dim = static_cast<int>(config.head_dim)});
@@ -60,8 +60,12 @@ void LlamaEmitter::norm_heads(BlockActivations& block, int64_t layer) {
                                            .eps = static_cast<float>(config.rms_norm_eps)});
 }
 
-// 5. Causal attention inside each document.
+// 5. Causal attention inside each document, or against what a sequence said before.
 void LlamaEmitter::attend(BlockActivations& block, int64_t layer) {
+  if (!batch_.offsets.has_value()) {
+    attend_to_cache(block, layer);
+    return;
+  }
   const op::AttentionShape shape = attention_shape(layer);
   block.attended = temporary(layer_name(layer, "attended"), program_.options.compute,
                              {num_tokens(), program_.config.attention_features()});
@@ -71,10 +75,26 @@ void LlamaEmitter::attend(BlockActivations& block, int64_t layer) {
       .out = block.attended,
       .log_sum_exp = block.log_sum_exp,
       .qkv = block.qkv,
-      .offsets = program_.batch.offsets,
-      .num_documents = program_.batch.num_documents,
+      .offsets = batch_.offsets,
+      .num_documents = batch_.num_documents,
       .scratch = scratch(sizes_.attention_forward_scratch_bytes(shape, num_tokens(), program_.options.compute)),
       .shape = shape});
+}
+
+void LlamaEmitter::attend_to_cache(BlockActivations& block, int64_t layer) {
+  const GenerationShape& generation = *program_.options.generation;
+  op::AttentionShape shape = attention_shape(layer);
+  shape.window = static_cast<int>(program_.config.window_of_layer(layer));
+  block.attended = temporary(layer_name(layer, "attended"), program_.options.compute,
+                             {num_tokens(), program_.config.attention_features()});
+  tape_.enter("forward.attention", layer);
+  tape_.push(op::AttentionCached<TensorId>{.out = block.attended,
+                                           .cache = program_.generation.caches[static_cast<size_t>(layer)],
+                                           .qkv = block.qkv,
+                                           .past_lengths = program_.generation.past_lengths,
+                                           .shape = shape,
+                                           .batch = static_cast<int>(generation.sequences),
+                                           .capacity = static_cast<int>(generation.capacity)});
 }
 
 // 6. Back to the width of the stream.
@@ -142,7 +162,7 @@ std::vector<BlockActivations> LlamaEmitter::forward_blocks() {
   tape_.enter("forward.embedding");
   tape_.push(op::EmbeddingForward<TensorId>{.out = embedded,
                                             .table = embedding.weight.has_value() ? embedding.weight : embedding.master,
-                                            .ids = program_.batch.ids,
+                                            .ids = batch_.ids,
                                             .state = program_.state});
 
   std::vector<BlockActivations> blocks;

@@ -53,7 +53,7 @@ HeadActivations LlamaEmitter::head_and_loss(const BlockActivations& last, bool t
                 .logits = tensors.rows(logits, 0, count),
                 .losses = tensors.rows(losses, first, count),
                 .log_sum_exp = log_sum_exp.has_value() ? tensors.rows(log_sum_exp, first, count) : TensorId{},
-                .labels = tensors.rows(program_.batch.labels, first, count),
+                .labels = tensors.rows(batch_.labels, first, count),
                 .normed_gradient = training ? tensors.rows(head.normed_gradient, first, count) : TensorId{}},
                training);
   }
@@ -61,7 +61,7 @@ HeadActivations LlamaEmitter::head_and_loss(const BlockActivations& last, bool t
   tape_.push(op::LossReduce<TensorId>{.state = program_.state,
                                       .losses = losses,
                                       .log_sum_exp = log_sum_exp,
-                                      .labels = program_.batch.labels,
+                                      .labels = batch_.labels,
                                       .z_coefficient = static_cast<float>(program_.options.z_loss)});
   return head;
 }
@@ -70,6 +70,17 @@ void LlamaEmitter::all_logits(const BlockActivations& last) {
   const HeadActivations activations = final_norm(last);
   tape_.enter("forward.head");
   linear_forward_into(head(), activations.normed, program_.logits);
+}
+
+void LlamaEmitter::last_logits(const BlockActivations& last, int64_t sequences) {
+  TensorTable& tensors = program_.tensors;
+  const HeadActivations activations = final_norm(last);
+  const int64_t rows = num_tokens() / sequences;
+  tape_.enter("forward.head");
+  for (int64_t sequence = 0; sequence < sequences; ++sequence) {
+    linear_forward_into(head(), tensors.rows(activations.normed, (sequence + 1) * rows - 1, 1),
+                        tensors.rows(program_.generation.logits, sequence, 1));
+  }
 }
 
 }  // namespace litespark

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assembles a Program: declares the persistent tensors, writes each phase's tape, plans the memory.
+#include <algorithm>
+
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/step_state.h"
@@ -28,6 +30,14 @@ void validate_options(const ModelConfig& config, const ProgramOptions& options) 
   if (batch.max_length > config.max_position_embeddings) {
     throw ConfigError("data.seq_len", "longer than the model's positions", batch.max_length,
                       "at most max_position_embeddings = " + std::to_string(config.max_position_embeddings));
+  }
+  if (options.generation) {
+    const GenerationShape& shape = *options.generation;
+    if (shape.sequences <= 0 || shape.prefill_rows <= 0 || shape.capacity <= 0 ||
+        shape.capacity > config.max_position_embeddings) {
+      throw ConfigError("generation", "capacity out of range", shape.capacity,
+                        "1 to max_position_embeddings = " + std::to_string(config.max_position_embeddings));
+    }
   }
   if (options.head_chunk_rows <= 0) {
     throw ConfigError("train.head_chunk_rows", "must be positive", options.head_chunk_rows, "1 or more");
@@ -114,7 +124,7 @@ void declare_params(Program& program, const BackendSizes& sizes, bool packs) {
 
 void add_train_tape(Program& program, const BackendSizes& sizes, Phase phase) {
   Tape tape{std::string(phase_name(phase))};
-  LlamaEmitter emitter(program, sizes, tape, phase == Phase::kTrainNext);
+  LlamaEmitter emitter(program, sizes, tape, program.batch, phase == Phase::kTrainNext);
   const std::vector<BlockActivations> blocks = emitter.forward_blocks();
   const HeadActivations head = emitter.head_and_loss(blocks.back(), true);
   emitter.backward(blocks, head);
@@ -123,13 +133,46 @@ void add_train_tape(Program& program, const BackendSizes& sizes, Phase phase) {
 
 void add_forward_tape(Program& program, const BackendSizes& sizes, Phase phase) {
   Tape tape{std::string(phase_name(phase))};
-  LlamaEmitter emitter(program, sizes, tape, false);
+  LlamaEmitter emitter(program, sizes, tape, program.batch, false);
   const std::vector<BlockActivations> blocks = emitter.forward_blocks();
   if (phase == Phase::kLogits) {
     emitter.all_logits(blocks.back());
   } else {
     emitter.head_and_loss(blocks.back(), false);
   }
+  program.tapes.emplace_back(phase, std::move(tape));
+}
+
+void declare_generation(Program& program) {
+  const ModelConfig& config = program.config;
+  const GenerationShape& shape = *program.options.generation;
+  const auto ints = [&](const char* name, int64_t size) {
+    return persistent(program, std::string("generation.") + name, DType::kI32, {size}, Owner::kBatch);
+  };
+  GenerationTensors& tensors = program.generation;
+  tensors.prefill_ids = ints("prefill_ids", shape.sequences * shape.prefill_rows);
+  tensors.prefill_positions = ints("prefill_positions", shape.sequences * shape.prefill_rows);
+  tensors.decode_ids = ints("decode_ids", shape.sequences);
+  tensors.decode_positions = ints("decode_positions", shape.sequences);
+  tensors.past_lengths = ints("past_lengths", shape.sequences);
+  tensors.logits = persistent(program, "generation.logits", program.options.compute,
+                              {shape.sequences, config.vocab_size}, Owner::kBatch);
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    tensors.caches.push_back(persistent(
+        program, "layers." + std::to_string(layer) + ".cache", program.options.compute,
+        {shape.sequences, shape.capacity, 2 * config.num_key_value_heads * config.head_dim}, Owner::kKvCache));
+  }
+}
+
+void add_generation_tape(Program& program, const BackendSizes& sizes, Phase phase) {
+  const GenerationTensors& tensors = program.generation;
+  const bool is_prefill = phase == Phase::kPrefill;
+  Tape tape{std::string(phase_name(phase))};
+  LlamaEmitter emitter(program, sizes, tape,
+                       {.ids = is_prefill ? tensors.prefill_ids : tensors.decode_ids,
+                        .positions = is_prefill ? tensors.prefill_positions : tensors.decode_positions},
+                       false);
+  emitter.last_logits(emitter.forward_blocks().back(), program.options.generation->sequences);
   program.tapes.emplace_back(phase, std::move(tape));
 }
 
@@ -166,6 +209,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   declare_batch(program);
   declare_flat(program, packs);
   declare_params(program, sizes, packs);
+  if (options.generation) declare_generation(program);
 
   program.tapes.emplace_back(Phase::kPack, make_pack_tape(program));
   if (options.has_training) {
@@ -175,6 +219,10 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   }
   add_forward_tape(program, sizes, Phase::kEval);
   if (options.has_logits) add_forward_tape(program, sizes, Phase::kLogits);
+  if (options.generation) {
+    add_generation_tape(program, sizes, Phase::kPrefill);
+    add_generation_tape(program, sizes, Phase::kDecode);
+  }
 
   std::vector<PhaseLifetimes> phases;
   for (const auto& [phase, tape] : program.tapes) phases.push_back(tape_lifetimes(tape, program.tensors));

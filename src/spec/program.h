@@ -25,6 +25,13 @@ struct BatchShape {
   bool uniform = false;  ///< every document has max_length tokens and the batch is always full
 };
 
+/// Sequences that grow together, and how far.
+struct GenerationShape {
+  int64_t sequences = 1;      ///< B
+  int64_t capacity = 0;       ///< tokens a sequence may reach, prompt included
+  int64_t prefill_rows = 64;  ///< tokens a sequence that one kPrefill takes
+};
+
 struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -44,7 +51,7 @@ struct ProgramOptions {
   int64_t head_chunk_rows = 512;  ///< rows of logits that exist at a time
   double z_loss = 0;              ///< coefficient of log_sum_exp^2
   AdamWOptions adamw;
-  std::optional<BatchShape> decode;  ///< generation: num_tokens = sequences, max_length = cache rows a sequence
+  std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
 };
 
 enum class Phase : uint8_t {
@@ -54,8 +61,8 @@ enum class Phase : uint8_t {
   kOptimizer,   ///< norm, decision, AdamW
   kEval,        ///< forward and loss
   kLogits,      ///< forward, all logits kept
-  kPrefill,     ///< forward of a prompt into the KV cache, logits of its last token
-  kDecode,      ///< forward of one token a sequence
+  kPrefill,     ///< prefill_rows tokens of each sequence into the KV cache, logits of the last of them
+  kDecode,      ///< one token of each sequence, its logits
 };
 std::string_view phase_name(Phase phase);
 
@@ -79,6 +86,15 @@ struct BatchTensors {
   TensorId num_documents;  ///< [1] i32
 };
 
+/// What generation reads and leaves.
+struct GenerationTensors {
+  TensorId prefill_ids, prefill_positions;  ///< [B prefill_rows] i32
+  TensorId decode_ids, decode_positions;    ///< [B] i32
+  TensorId past_lengths;                    ///< [B] i32: rows of the cache that are filled before a phase runs
+  TensorId logits;                          ///< [B, V]
+  std::vector<TensorId> caches;             ///< one a layer, [B, capacity, 2 K D]
+};
+
 /// Flat f32 parents of the per-parameter views (ParamSpec::flat_offset).
 struct FlatTensors {
   TensorId master, gradient, first_moment, second_moment;
@@ -97,6 +113,7 @@ struct Program {
   TensorId state;       ///< StepState as bytes
   TensorId rope_table;  ///< [max_length, D] f32
   TensorId logits;      ///< [N, V] f32 or bf16 for kLogits
+  GenerationTensors generation;
   std::vector<std::pair<Phase, Tape>> tapes;
   std::optional<MemoryPlan> memory;
 
