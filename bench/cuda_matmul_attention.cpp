@@ -226,7 +226,8 @@ void bench_all_attention(Report& report, const GpuMonitor& monitor, double secon
   };
   const Mode modes[] = {{"deterministic", {.deterministic = true}},
                         {"free order", {.deterministic = false}},
-                        {"deterministic", {.deterministic = true, .attention = AttentionKind::kPortable}}};
+                        {"deterministic", {.deterministic = true, .attention = AttentionKind::kPortable}},
+                        {"free order", {.deterministic = false, .attention = AttentionKind::kHopper}}};
   for (const AttentionCase& test : attention_cases()) {
     for (const Mode& mode : modes) {
       try {

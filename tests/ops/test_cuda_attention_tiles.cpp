@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <climits>
+#include <type_traits>
 #include <vector>
 
 #include "ops/cuda/heuristics/attention_tiles.h"
@@ -14,15 +15,22 @@ namespace {
 const int kLengths[] = {1, 2, 63, 64, 65, 127, 128, 129, 200, 257, 320};
 const int kWindows[] = {0, 1, 2, 5, 63, 64, 65, 100, 128, 129, 400, INT_MAX};
 
+/// The portable kernels' tile and that of the Hopper ones.
+template <class Tile>
+class AttentionTilesOf : public ::testing::Test {};
+using TileSizes = ::testing::Types<std::integral_constant<int, 64>, std::integral_constant<int, 128>>;
+TYPED_TEST_SUITE(AttentionTilesOf, TileSizes);
+
 /// Whether some query of `query_tile` sees some key of `key_tile`, and whether all of them do.
 struct Visibility {
   bool any = false;
   bool all = true;
 };
-Visibility visibility(const CausalBand& band, int query_tile, int key_tile) {
+template <int kTile>
+Visibility visibility(const CausalBandOf<kTile>& band, int query_tile, int key_tile) {
   Visibility result;
-  for (int query = query_tile * kAttentionTile; query < (query_tile + 1) * kAttentionTile; ++query) {
-    for (int key = key_tile * kAttentionTile; key < (key_tile + 1) * kAttentionTile; ++key) {
+  for (int query = query_tile * kTile; query < (query_tile + 1) * kTile; ++query) {
+    for (int key = key_tile * kTile; key < (key_tile + 1) * kTile; ++key) {
       const bool seen = band.sees(query, key);
       result.any |= seen;
       result.all &= seen;
@@ -40,12 +48,13 @@ TEST(AttentionTiles, SeesIsTheWindowOfTheContract) {
   EXPECT_FALSE(band.sees(10, 9));
 }
 
-TEST(AttentionTiles, RangesHoldExactlyTheTilePairsWithAVisiblePair) {
+TYPED_TEST(AttentionTilesOf, RangesHoldExactlyTheTilePairsWithAVisiblePair) {
+  constexpr int kTile = TypeParam::value;
   for (const int length : kLengths) {
     for (const int window : kWindows) {
-      const CausalBand band{.length = length, .window = window};
-      for (int query_tile = 0; query_tile < tiles_of(length); ++query_tile) {
-        for (int key_tile = 0; key_tile < tiles_of(length); ++key_tile) {
+      const CausalBandOf<kTile> band{.length = length, .window = window};
+      for (int query_tile = 0; query_tile < tiles_of<kTile>(length); ++query_tile) {
+        for (int key_tile = 0; key_tile < tiles_of<kTile>(length); ++key_tile) {
           const bool any = visibility(band, query_tile, key_tile).any;
           const TileRange keys = band.key_tiles(query_tile);
           const TileRange queries = band.query_tiles(key_tile);
@@ -57,11 +66,12 @@ TEST(AttentionTiles, RangesHoldExactlyTheTilePairsWithAVisiblePair) {
   }
 }
 
-TEST(AttentionTiles, ATileWithoutAMaskIsWhollyVisible) {
+TYPED_TEST(AttentionTilesOf, ATileWithoutAMaskIsWhollyVisible) {
+  constexpr int kTile = TypeParam::value;
   for (const int length : kLengths) {
     for (const int window : kWindows) {
-      const CausalBand band{.length = length, .window = window};
-      for (int query_tile = 0; query_tile < tiles_of(length); ++query_tile) {
+      const CausalBandOf<kTile> band{.length = length, .window = window};
+      for (int query_tile = 0; query_tile < tiles_of<kTile>(length); ++query_tile) {
         const TileRange keys = band.key_tiles(query_tile);
         for (int key_tile = keys.begin; key_tile < keys.end; ++key_tile) {
           ASSERT_EQ(band.needs_mask(query_tile, key_tile), !visibility(band, query_tile, key_tile).all)
@@ -72,13 +82,14 @@ TEST(AttentionTiles, ATileWithoutAMaskIsWhollyVisible) {
   }
 }
 
-TEST(AttentionTiles, UniformSlotsCoverEveryRowOnce) {
+TYPED_TEST(AttentionTilesOf, UniformSlotsCoverEveryRowOnce) {
+  constexpr int kTile = TypeParam::value;
   for (const int documents : {1, 3, 7}) {
     for (const int length : kLengths) {
       std::vector<int> owners(static_cast<size_t>(documents * length), 0);
       int previous_tile = INT_MAX;
-      for (int slot = 0; slot < documents * tiles_of(length); ++slot) {
-        const DocumentTile at = uniform_tile(slot, documents, length);
+      for (int slot = 0; slot < documents * tiles_of<kTile>(length); ++slot) {
+        const DocumentTileOf<kTile> at = uniform_tile<kTile>(slot, documents, length);
         ASSERT_LE(at.tile, previous_tile) << "long tiles come first";
         previous_tile = at.tile;
         for (int row = 0; row < at.rows(); ++row) ++owners.at(static_cast<size_t>(at.begin + at.first() + row));

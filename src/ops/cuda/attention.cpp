@@ -24,7 +24,7 @@ int64_t device_bytes() {
 }  // namespace
 
 AttentionLibrary::AttentionLibrary(const DeviceContext& context, const CudaOptions& options)
-    : context_(context), max_scratch_bytes_(options.max_attention_scratch_bytes) {
+    : context_(context), kind_(options.attention), max_scratch_bytes_(options.max_attention_scratch_bytes) {
   if (max_scratch_bytes_ == 0) max_scratch_bytes_ = device_bytes() / 8;
   if (options.attention == AttentionKind::kPortable) {
     sdpa_.reason = "asked for";
@@ -56,8 +56,12 @@ void AttentionLibrary::set_choices(const std::map<std::string, std::string>& cho
 
 AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
   const auto portable = [](const std::string& reason) -> Choice {
-    return {.plan = std::nullopt, .text = "portable (" + reason + ")"};
+    return {.plan = std::nullopt, .hopper = false, .text = "portable (" + reason + ")"};
   };
+  if (kind_ == AttentionKind::kHopper && !request.backward &&
+      attention_has_hopper_forward(request.head_dim, request.compute, context_)) {
+    return {.plan = std::nullopt, .hopper = true, .text = "hopper"};
+  }
   if (!sdpa_.library) return portable(sdpa_.reason);
   const auto preset = preset_.find(request.name());
   if (preset != preset_.end() && preset->second.starts_with("portable")) return portable("as before");
@@ -75,11 +79,11 @@ AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
   const std::optional<int64_t> bytes = sdpa_.library->workspace_bytes(key);
   if (!bytes) return portable("no cuDNN plan");
   if (*bytes > max_scratch_bytes_) return portable("cuDNN wants " + std::to_string(*bytes) + " bytes of scratch");
-  return {.plan = key, .text = sdpa_.library->name()};
+  return {.plan = key, .hopper = false, .text = sdpa_.library->name()};
 }
 
-const std::optional<SdpaKey>& AttentionLibrary::choose(const op::AttentionShape& shape, int64_t num_tokens,
-                                                       DType compute, bool backward) {
+const AttentionLibrary::Choice& AttentionLibrary::choose(const op::AttentionShape& shape, int64_t num_tokens,
+                                                         DType compute, bool backward) {
   const Request request{.num_heads = shape.num_heads,
                         .num_kv_heads = shape.num_kv_heads,
                         .head_dim = shape.head_dim,
@@ -92,20 +96,20 @@ const std::optional<SdpaKey>& AttentionLibrary::choose(const op::AttentionShape&
                         .compute = compute,
                         .backward = backward};
   const auto known = choices_.find(request);
-  if (known != choices_.end()) return known->second.plan;
-  return choices_.emplace(request, decide(request)).first->second.plan;
+  if (known != choices_.end()) return known->second;
+  return choices_.emplace(request, decide(request)).first->second;
 }
 
 int64_t AttentionLibrary::scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens, DType compute,
                                         bool backward) {
-  if (const auto key = choose(shape, num_tokens, compute, backward)) return *sdpa_.library->workspace_bytes(*key);
+  if (const auto& key = choose(shape, num_tokens, compute, backward).plan) return *sdpa_.library->workspace_bytes(*key);
   return backward ? delta_bytes(shape, num_tokens) : 0;
 }
 
 AttentionArguments AttentionLibrary::arguments_of(const op::AttentionShape& shape, int64_t num_tokens, DType compute) {
   // Where the library runs one direction of a shape, both directions use its layout of the statistics.
-  const bool forward = choose(shape, num_tokens, compute, false).has_value();
-  const bool backward = choose(shape, num_tokens, compute, true).has_value();
+  const bool forward = choose(shape, num_tokens, compute, false).plan.has_value();
+  const bool backward = choose(shape, num_tokens, compute, true).plan.has_value();
   const bool by_document = forward || backward;
   const int64_t length = shape.max_length;
   return {.stats = {.head_stride = by_document ? length : num_tokens,
@@ -132,24 +136,23 @@ void AttentionLibrary::prepare(const op::AttentionBackward<Tensor>& op) {
 void AttentionLibrary::run(const op::AttentionForward<Tensor>& op) {
   const int64_t num_tokens = op.qkv.rows();
   if (num_tokens == 0) return;
-  if (const auto key = choose(op.shape, num_tokens, op.qkv.dtype, false)) {
-    return sdpa_.library->forward(context_.stream, *key, op);
-  }
+  const Choice& choice = choose(op.shape, num_tokens, op.qkv.dtype, false);
+  if (choice.plan) return sdpa_.library->forward(context_.stream, *choice.plan, op);
   AttentionArguments arguments = arguments_of(op.shape, num_tokens, op.qkv.dtype);
   arguments.qkv = op.qkv.data;
   arguments.out = op.out.data;
   arguments.log_sum_exp = op.log_sum_exp.as<float>();
   arguments.offsets = op.offsets.as<int32_t>();
   arguments.num_documents = op.num_documents.as<int32_t>();
+  if (choice.hopper) return launch_attention_forward_hopper(arguments, context_);
   launch_attention_forward(arguments, op.qkv.dtype, context_);
 }
 
 void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
   const int64_t num_tokens = op.qkv.rows();
   if (num_tokens == 0) return;
-  if (const auto key = choose(op.shape, num_tokens, op.qkv.dtype, true)) {
-    return sdpa_.library->backward(context_.stream, *key, op);
-  }
+  const Choice& choice = choose(op.shape, num_tokens, op.qkv.dtype, true);
+  if (choice.plan) return sdpa_.library->backward(context_.stream, *choice.plan, op);
   const int64_t scratch_bytes = op.scratch.has_value() ? op.scratch.bytes() : 0;
   if (scratch_bytes < delta_bytes(op.shape, num_tokens)) {
     throw InternalError(op.kName, "scratch too small", scratch_bytes, delta_bytes(op.shape, num_tokens));

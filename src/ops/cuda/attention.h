@@ -51,17 +51,18 @@ class AttentionLibrary {
     std::string name() const;
   };
   struct Choice {
-    std::optional<SdpaKey> plan;  ///< nothing: the portable kernels
+    std::optional<SdpaKey> plan;  ///< nothing: our own kernels
+    bool hopper = false;          ///< those for Hopper's own instructions
     std::string text;             ///< what runs, and why
   };
 
   /// Decided at the first request, while no graph is being captured; the same from then on.
-  const std::optional<SdpaKey>& choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute,
-                                       bool backward);
+  const Choice& choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward);
   Choice decide(const Request& request);
   AttentionArguments arguments_of(const op::AttentionShape& shape, int64_t num_tokens, DType compute);
 
   const DeviceContext& context_;
+  AttentionKind kind_;
   int64_t max_scratch_bytes_;
   SdpaOpening sdpa_;
   std::map<Request, Choice> choices_;

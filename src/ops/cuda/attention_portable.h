@@ -62,6 +62,10 @@ bool attention_has_tensor_kernel(int head_dim, DType dtype);
 void launch_attention_forward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
 void launch_attention_backward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
 
+/// The forward for Hopper's own instructions (attention_forward_sm90.cu): heads of 64 and 128 in bf16.
+bool attention_has_hopper_forward(int head_dim, DType dtype, const DeviceContext& context);
+void launch_attention_forward_hopper(const AttentionArguments& arguments, const DeviceContext& context);
+
 /// The parts, each defined in the file named after it.
 void launch_attention_forward_tensor(const AttentionArguments& arguments, const DeviceContext& context);
 void launch_attention_backward_keys(const AttentionArguments& arguments, const DeviceContext& context);

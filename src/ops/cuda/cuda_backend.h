@@ -14,6 +14,7 @@ enum class AttentionKind {
   kAuto,      ///< cuDNN when its library is found, else our own
   kPortable,  ///< our own kernels everywhere
   kCudnn,     ///< like kAuto, but an error when the library is not found
+  kHopper,    ///< like kAuto, but our own Hopper kernels wherever they exist
 };
 
 struct CudaOptions {

@@ -17,8 +17,9 @@ struct DocumentTable {
   int uniform_length = 0;  ///< > 0: all documents have this length and fill the batch
 };
 
-__device__ inline DocumentTile find_tile(const DocumentTable& table, int slot) {
-  if (table.uniform_length > 0) return uniform_tile(slot, table.max_documents, table.uniform_length);
+template <int kTile = kAttentionTile>
+__device__ DocumentTileOf<kTile> find_tile(const DocumentTable& table, int slot) {
+  if (table.uniform_length > 0) return uniform_tile<kTile>(slot, table.max_documents, table.uniform_length);
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int documents = *table.num_documents;
   int tiles_before = 0;
@@ -27,7 +28,7 @@ __device__ inline DocumentTile find_tile(const DocumentTable& table, int slot) {
     const bool exists = document < documents;
     const int begin = exists ? table.offsets[document] : 0;
     const int length = exists ? table.offsets[document + 1] - begin : 0;
-    int through = tiles_of(length);
+    int through = tiles_of<kTile>(length);
 #pragma unroll
     for (int distance = 1; distance < kWarpSize; distance *= 2) {
       const int left = __shfl_up_sync(kFullWarp, through, distance);
@@ -36,7 +37,7 @@ __device__ inline DocumentTile find_tile(const DocumentTable& table, int slot) {
     const uint32_t reached = __ballot_sync(kFullWarp, slot < tiles_before + through);
     if (reached != 0) {
       const int owner = __ffs(static_cast<int>(reached)) - 1;
-      const int tile = slot - tiles_before - (through - tiles_of(length));
+      const int tile = slot - tiles_before - (through - tiles_of<kTile>(length));
       return {.document = first + owner,
               .tile = __shfl_sync(kFullWarp, tile, owner),
               .begin = __shfl_sync(kFullWarp, begin, owner),

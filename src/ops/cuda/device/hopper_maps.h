@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts of Hopper's wgmma and of the tiles that the tensor memory accelerator writes for it, as constant functions:
+// kernels address with them, tests emulate the hardware on the CPU. One layout of a tile serves both operand orders.
+#pragma once
+
+#include <cstdint>
+
+namespace litespark::cuda {
+
+/// A tile of bf16 in shared memory: panels of 64 columns one after another, rows of 128 bytes in each, 16-byte chunks
+/// exchanged within each 1024 bytes by the 128-byte swizzle. Its start is a multiple of 1024.
+inline constexpr int kPanelColumns = 64;
+inline constexpr int kPanelRowBytes = 128;
+
+/// The 128-byte swizzle: a function of the address.
+constexpr uint32_t swizzled_128(uint32_t byte) {
+  return byte ^ (((byte >> 7) & 7u) << 4);
+}
+
+/// Byte of element (row, column) in a tile of `rows` rows, as a copy of 64 x rows boxes leaves it.
+constexpr uint32_t panel_byte(int rows, int row, int column) {
+  const int panel = column / kPanelColumns;
+  return static_cast<uint32_t>(panel * rows * kPanelRowBytes) +
+         swizzled_128(static_cast<uint32_t>(row * kPanelRowBytes + column % kPanelColumns * 2));
+}
+
+/// Shared-memory matrix descriptor with the 128-byte swizzle. `leading` and `stride` in bytes.
+constexpr uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t stride) {
+  return uint64_t{(address & 0x3ffffu) >> 4} | uint64_t{leading >> 4} << 16 | uint64_t{stride >> 4} << 32 |
+         uint64_t{1} << 62;
+}
+
+/// Bytes between groups of 8 rows: the stride offset of every descriptor here.
+inline constexpr uint32_t kRowGroupBytes = 8 * kPanelRowBytes;
+
+/// K-major use (the tile's rows are m or n, its columns k): offset of columns 16 `step` .. + 15.
+constexpr uint32_t k_major_offset(int rows, int step) {
+  return static_cast<uint32_t>(step / 4 * rows * kPanelRowBytes + step % 4 * 32);
+}
+
+/// MN-major use (the tile's rows are k, its columns n): offset of rows 16 `step` .. + 15, and the leading offset, from
+/// one panel of n to the next.
+constexpr uint32_t mn_major_offset(int step) {
+  return static_cast<uint32_t>(step * 16 * kPanelRowBytes);
+}
+constexpr uint32_t mn_major_leading(int rows) {
+  return static_cast<uint32_t>(rows * kPanelRowBytes);
+}
+
+/// Accumulator `index` of a lane in warp `warp` of the warpgroup: 64 rows.
+constexpr int accumulator_row(int warp, int lane, int index) {
+  return 16 * warp + lane / 4 + 8 * (index / 2 % 2);
+}
+constexpr int accumulator_column(int lane, int index) {
+  return 8 * (index / 4) + 2 * (lane % 4) + index % 2;
+}
+
+/// Where element `half` of A register `index` (0..3) lies in the 64 x 16 operand.
+constexpr int a_register_row(int warp, int lane, int index) {
+  return 16 * warp + lane / 4 + 8 * (index % 2);
+}
+constexpr int a_register_column(int lane, int index, int half) {
+  return 2 * (lane % 4) + 8 * (index / 2) + half;
+}
+
+/// Stage and parity of a ring of kStages barriers after `count` uses. A consumer waits for the full barrier with
+/// parity(); a producer waits for the empty one with the other parity, which passes at once the first time round.
+template <int kStages>
+struct PipelineState {
+  int stage = 0;
+  uint32_t phase = 0;
+
+  constexpr void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+  constexpr uint32_t full_parity() const { return phase; }
+  constexpr uint32_t empty_parity() const { return phase ^ 1; }
+};
+
+}  // namespace litespark::cuda

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hopper's asynchronous copies and the barriers they complete on (PTX ISA, "mbarrier", "cp.async.bulk.tensor"), and the
+// registers that warpgroups hand each other.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace litespark::cuda {
+
+/// A barrier in shared memory, by its 32-bit address.
+__device__ inline void barrier_init(uint32_t barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/// After the inits of one thread, before the block's barrier that shows them to the others.
+__device__ inline void barrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ inline void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// Arrives and announces `bytes` of copies that the barrier's phase also waits for.
+__device__ inline void barrier_expect(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+/// Waits until the phase of `parity` is complete.
+__device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra finished;\n"
+      "bra again;\n"
+      "finished:\n}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+/// Where a two-dimensional box starts.
+struct BoxCoordinate {
+  int column = 0;
+  int row = 0;
+};
+
+/// Copies one box of the tensor that `map` describes to shared memory; its bytes count on `barrier`.
+__device__ inline void load_box(uint32_t destination, const CUtensorMap& map, BoxCoordinate at, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+          destination),
+      "l"(&map), "r"(at.column), "r"(at.row), "r"(barrier)
+      : "memory");
+}
+__device__ inline void prefetch_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+/// Gives registers back, or takes them: executed by all warps of a warpgroup.
+template <int kRegisters>
+__device__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+}  // namespace litespark::cuda

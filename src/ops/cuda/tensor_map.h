@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions of global tensors for Hopper's tensor memory accelerator.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace litespark::cuda {
+
+/// A row-major bf16 matrix, copied in boxes of 64 columns x `box_rows` rows with the 128-byte swizzle (hopper_maps.h).
+struct MatrixMapRequest {
+  const void* data = nullptr;  ///< multiple of 16 bytes
+  int64_t rows = 0;
+  int64_t columns = 0;  ///< a row is a multiple of 16 bytes
+  int box_rows = 0;     ///< at most 256
+};
+
+/// Elements past the matrix arrive as zeros. The map holds the address: it must be made again when the memory moves.
+/// Throws DeviceError when the driver has no such function or refuses the request.
+CUtensorMap make_matrix_map(const MatrixMapRequest& request);
+
+}  // namespace litespark::cuda
