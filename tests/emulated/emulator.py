@@ -4,6 +4,7 @@
 Stands on the Python package bochscpu-python. Its wheel asks for C library symbols newer than Debian 12's; where they
 are missing, the process is started again with a small library that has them.
 """
+import ctypes
 import os
 import struct
 import subprocess
@@ -42,6 +43,21 @@ def import_bochscpu():
         source.write(SHIM)
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", source.name, "-o", library], check=True)
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "LD_PRELOAD": library})
+
+
+def become_sapphire_rapids(bochscpu):
+    """Gives the processor AVX512_BF16: the package knows the model but always makes an older one. In this process's
+    memory only, the functions that make other models are turned into jumps to the one that makes this model."""
+    wanted = "_Z28create_sapphire_rapids_cpuidP8BX_CPU_C"
+    library = ctypes.CDLL(bochscpu._bochscpu.__file__)
+    listing = subprocess.run(["nm", "-D", bochscpu._bochscpu.__file__], capture_output=True, text=True, check=True)
+    makers = [line.split()[-1] for line in listing.stdout.splitlines() if line.endswith("_cpuidP8BX_CPU_C")]
+    address = {maker: ctypes.cast(getattr(library, maker), ctypes.c_void_p).value for maker in makers}
+    jump = b"\x48\xb8" + struct.pack("<Q", address.pop(wanted)) + b"\xff\xe0"  # mov rax, wanted; jmp rax
+    for at in address.values():
+        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(at & -PAGE), 2 * PAGE, 7) != 0:
+            raise OSError("the emulator's code cannot be made writable")
+        ctypes.memmove(at, jump, len(jump))
 
 
 class Emulator:

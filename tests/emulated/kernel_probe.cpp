@@ -118,6 +118,9 @@ void probe_dtype(int64_t size, int dtype, bool special) {
   kTable.swiglu_forward[dtype]({buffers[3], buffers[0], buffers[1], size});
   kTable.swiglu_backward[dtype]({buffers[4], buffers[5], buffers[2], buffers[0], buffers[1], size});
   for (const int index : {3, 4, 5}) keep_buffer(index, bytes);
+  fill(0, dtype, size, 3, special);
+  kTable.rope[dtype]({buffers[0], fill(1, 0, size, 1, special), 1, size / 2 * 2, -1.0f});
+  keep_buffer(0, bytes);
   fill(0, dtype, size, 20, special);
   const SoftmaxStatistics statistics = kTable.softmax_statistics[dtype](buffers[0], size);
   keep(&statistics.maximum, sizeof(float));

@@ -7,46 +7,13 @@
 #include "ops/cpu/attention_backward_tile.h"
 #include "ops/cpu/attention_scratch.h"
 #include "ops/cpu/vec16_generic.h"
+#include "support/pair_math.h"
 #include "support/tolerance.h"
 
 namespace litespark::test {
 namespace {
 
 using cpu::generic::Vec16;
-
-/// Same members as the bf16 Math of attention_avx512bf16.cpp.
-struct PairMath {
-  struct Operand {
-    Vec16 first, second;
-  };
-  using Vec = Vec16;
-  using Element = bf16;
-  static constexpr int kMaxVecs = 4;
-  static constexpr int kPair = 2;
-  static constexpr int kExpDegree = 5;
-
-  static Operand load(const bf16* from) {
-    Operand operand;
-    for (int i = 0; i < 16; ++i) {
-      operand.first.lane[i] = to_float(from[2 * i]);
-      operand.second.lane[i] = to_float(from[2 * i + 1]);
-    }
-    return operand;
-  }
-  static Operand broadcast(const bf16* from) {
-    return {Vec16::broadcast(to_float(from[0])), Vec16::broadcast(to_float(from[1]))};
-  }
-  static Vec16 multiply_add(const Operand& a, const Operand& b, Vec16 sum) {
-    return fma(a.first, b.first, fma(a.second, b.second, sum));
-  }
-  static void store(Vec16 values, bf16* to) { values.store(to); }
-  static void store_pairs(Vec16 first, Vec16 second, bf16* to) {
-    for (int i = 0; i < 16; ++i) {
-      to[2 * i] = to_bf16(first.lane[i]);
-      to[2 * i + 1] = to_bf16(second.lane[i]);
-    }
-  }
-};
 
 /// F32 operands in blocks as wide as those of AVX-512.
 using WideMath = cpu::F32Math<Vec16, 4>;
@@ -185,10 +152,10 @@ TEST(AttentionTile, WideBlocksKeepTheErrorRule) {
 TEST(AttentionTile, PairsOfBf16AreRightWithinTheirRounding) {
   for (const AttentionCase& c : single_documents(DType::kBF16)) {
     const auto forward = c.forward(3);
-    expect_two_roundings(c.name(), run_forward<PairMath, bf16>(c, forward.inputs),
+    expect_two_roundings(c.name(), run_forward<PairMath<Vec16>, bf16>(c, forward.inputs),
                          reference::evaluate<double>(forward.op, forward.inputs).at("out"));
     const auto backward = c.backward(4);
-    expect_two_roundings(c.name(), run_backward<PairMath, bf16>(c, backward.inputs),
+    expect_two_roundings(c.name(), run_backward<PairMath<Vec16>, bf16>(c, backward.inputs),
                          reference::evaluate<double>(backward.op, backward.inputs).at("dqkv"));
   }
 }

@@ -52,6 +52,15 @@ struct SwiGluBackwardRow {
   int64_t size;
 };
 
+/// The rotated heads of one token, in place.
+struct RopeRow {
+  void* heads;
+  const float* angles;  ///< dim / 2 cosines, then as many sines
+  int64_t num_heads;
+  int64_t dim;
+  float direction;  ///< 1, or -1 to turn back
+};
+
 /// exp(logit - maximum) summed over a row.
 struct SoftmaxStatistics {
   float maximum;
@@ -92,6 +101,7 @@ struct KernelTable {
   void (*norm_backward[2][2])(const NormBackwardRow& row);
   void (*swiglu_forward[2])(const SwiGluForwardRow& row);
   void (*swiglu_backward[2])(const SwiGluBackwardRow& row);
+  void (*rope[2])(const RopeRow& row);
   SoftmaxStatistics (*softmax_statistics[2])(const void* logits, int64_t size);
   void (*softmax_gradient[2])(const SoftmaxGradientRow& row);
   double (*square_sum)(const float* values, int64_t size);

@@ -6,6 +6,7 @@
 #include "ops/cpu/elementwise_kernels.h"
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/norm_kernels.h"
+#include "ops/cpu/rope_kernels.h"
 #include "ops/cpu/softmax_kernels.h"
 #include "ops/cpu/swiglu_kernels.h"
 
@@ -23,6 +24,7 @@ constexpr KernelTable make_kernel_table() {
                         {norm_backward<Vec, bf16, float>, norm_backward<Vec, bf16, bf16>}},
       .swiglu_forward = {swiglu_forward<Vec, float>, swiglu_forward<Vec, bf16>},
       .swiglu_backward = {swiglu_backward<Vec, float>, swiglu_backward<Vec, bf16>},
+      .rope = {rope<Vec, float>, rope<Vec, bf16>},
       .softmax_statistics = {softmax_statistics<Vec, float>, softmax_statistics<Vec, bf16>},
       .softmax_gradient = {softmax_gradient<Vec, float>, softmax_gradient<Vec, bf16>},
       .square_sum = square_sum<Vec>,

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention operands in bf16 for AVX512_BF16: two terms of a sum lie side by side in a lane. See F32Math.
+#pragma once
+
+#include "ops/cpu/vec16_avx512.h"
+
+namespace litespark::cpu::avx512bf16 {
+
+struct Bf16Math {
+  using Vec = Vec16;
+  using Element = bf16;
+  using Operand = __m512bh;
+  static constexpr int kMaxVecs = 4;
+  static constexpr int kPair = 2;
+  static constexpr int kExpDegree = 5;  ///< 1e-7: results are rounded to bf16
+
+  static Operand load(const Element* from) { return (__m512bh)_mm512_loadu_si512(from); }
+  static Operand broadcast(const Element* from) {
+    int32_t pair;
+    __builtin_memcpy(&pair, from, sizeof(pair));
+    return (__m512bh)_mm512_set1_epi32(pair);
+  }
+  static Vec multiply_add(Operand a, Operand b, Vec sum) { return {_mm512_dpbf16_ps(sum.all, a, b)}; }
+  static void store(Vec values, Element* to) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(values.all));
+  }
+  /// [16, 2]: lane i of `first`, then lane i of `second`.
+  static void store_pairs(Vec first, Vec second, Element* to) {
+    const __m512i order = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6,
+                                           37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    // One row at a time, since the backward pass wants the rounded rows as well.
+    const __m512i first_row = _mm512_castsi256_si512((__m256i)_mm512_cvtneps_pbh(first.all));
+    const __m512i second_row = _mm512_castsi256_si512((__m256i)_mm512_cvtneps_pbh(second.all));
+    _mm512_storeu_si512(to, _mm512_permutex2var_epi16(first_row, order, second_row));
+  }
+};
+
+}  // namespace litespark::cpu::avx512bf16

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Bf16Math (ops/cpu/bf16_math_avx512.h) does, without its instructions: bf16 operands in pairs over any vector
+// type. The second term of a pair is added first, as the processor does; products of two bf16 are exact in f32.
+#pragma once
+
+#include <cstdint>
+
+#include "core/bf16.h"
+
+namespace litespark::test {
+
+template <class Vec16>
+struct PairMath {
+  struct Operand {
+    Vec16 first, second;
+  };
+  using Vec = Vec16;
+  using Element = bf16;
+  static constexpr int kMaxVecs = 4;
+  static constexpr int kPair = 2;
+  static constexpr int kExpDegree = 5;
+
+  static Operand load(const bf16* from) {
+    bf16 first[16];
+    bf16 second[16];
+    for (int i = 0; i < 16; ++i) {
+      first[i] = from[2 * i];
+      second[i] = from[2 * i + 1];
+    }
+    return {Vec::load(first), Vec::load(second)};
+  }
+  static Operand broadcast(const bf16* from) {
+    bf16 pairs[32];
+    for (int i = 0; i < 32; ++i) pairs[i] = from[i % 2];
+    return load(pairs);
+  }
+  static Vec multiply_add(const Operand& a, const Operand& b, Vec sum) {
+    return fma(a.first, b.first, fma(a.second, b.second, sum));
+  }
+  static void store(Vec values, bf16* to) { values.store(to); }
+  static void store_pairs(Vec first, Vec second, bf16* to) {
+    bf16 halves[32];
+    first.store(halves);
+    second.store(halves + 16);
+    for (int i = 0; i < 16; ++i) {
+      to[2 * i] = halves[i];
+      to[2 * i + 1] = halves[16 + i];
+    }
+  }
+};
+
+}  // namespace litespark::test
