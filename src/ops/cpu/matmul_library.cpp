@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "ops/cpu/convert_rows.h"
+#include "ops/cpu/kernel_table.h"
+#include "ops/cpu/parallel.h"
 #include "ops/cpu/scratch.h"
 
 namespace litespark::cpu {
@@ -26,9 +27,18 @@ int64_t rows_per_block(const RowProduct& product, bool converts) {
   return rows;
 }
 
-void round_values_to_bf16(float* values, int64_t count, int threads) {
-#pragma omp parallel for schedule(static) num_threads(threads)
-  for (int64_t i = 0; i < count; ++i) values[i] = to_float(to_bf16(values[i]));
+/// Elements converted in one piece by one thread.
+constexpr int64_t kConvertBlock = 16384;
+
+void round_values_to_bf16(const KernelTable& kernels, float* values, int64_t count, int threads) {
+  parallel_ranges(threads, count, kConvertBlock, [&](int64_t begin, int64_t end) {
+    bf16 rounded[256];
+    for (int64_t i = begin; i < end; i += 256) {
+      const int64_t size = std::min<int64_t>(256, end - i);
+      kernels.convert[0][1](values + i, rounded, size);
+      kernels.convert[1][0](rounded, values + i, size);
+    }
+  });
 }
 
 RowProduct forward_product(const op::MatmulForward<Tensor>& op) {
@@ -123,57 +133,76 @@ void MatmulLibrary::prepare_rows(const RowProduct& product, const void* packed) 
   }
 }
 
+/// One call: where its operands and pieces of scratch lie.
+struct MatmulLibrary::RowCall {
+  const RowProduct& product;
+  const RowPlan& plan;
+  const GemmPointers& pointers;
+  const KernelTable& kernels;
+  std::byte* scratch;
+  Gemm& block;
+  Gemm& last;
+
+  /// bf16 weights that are not packed, as f32 in scratch; else the weights themselves.
+  const void* weights(int threads) const {
+    if (plan.weight_copy_bytes == 0) return pointers.weights;
+    const auto* from = static_cast<const bf16*>(pointers.weights);
+    auto* copy = reinterpret_cast<float*>(scratch);
+    parallel_ranges(threads, product.n * product.k, kConvertBlock, [&](int64_t begin, int64_t end) {
+      kernels.convert[1][0](from + begin, copy + begin, end - begin);
+    });
+    return copy;
+  }
+
+  /// False when the library fails.
+  bool run_block(Onednn& library, int64_t index, int thread, const void* weights) const {
+    const int64_t rows = index + 1 == plan.num_blocks ? plan.last_rows : plan.block_rows;
+    const int64_t first = index * plan.block_rows;
+    std::byte* piece = scratch + plan.weight_copy_bytes + thread * plan.thread_bytes();
+    const auto* source =
+        static_cast<const std::byte*>(pointers.source) + first * product.k * dtype_bytes(product.source);
+    auto* destination =
+        static_cast<std::byte*>(pointers.destination) + first * product.n * dtype_bytes(product.destination);
+    GemmPointers call{.source = source,
+                      .weights = weights,
+                      .destination = destination,
+                      .bias = pointers.bias,
+                      .scratch = piece + plan.source_copy_bytes + plan.destination_copy_bytes,
+                      .slot = thread};
+    if (plan.converts) {
+      kernels.convert[1][0](source, piece, rows * product.k);
+      call.source = piece;
+    }
+    if (plan.converts_destination) {
+      call.destination = piece + plan.source_copy_bytes;
+      if (product.accumulate) kernels.convert[1][0](destination, call.destination, rows * product.n);
+    }
+    const bool done = library.execute(rows == plan.block_rows ? block : last, call);
+    if (plan.converts_destination) kernels.convert[0][1](call.destination, destination, rows * product.n);
+    return done;
+  }
+};
+
 void MatmulLibrary::run_rows(const RowProduct& product, const GemmPointers& pointers, const Tensor& scratch_tensor) {
   if (product.rows == 0) return;
   prepare_rows(product, pointers.weights);
   const RowPlan plan = plan_rows(product);
-  Gemm& block_gemm = onednn_.gemm(plan.block);
-  Gemm& last_gemm = onednn_.gemm(plan.last);
   const Scratch scratch("matmul", scratch_tensor, plan.bytes());
-
-  const void* weights = pointers.weights;
-  if (plan.weight_copy_bytes > 0) {
-    auto* copy = reinterpret_cast<float*>(scratch.data());
-    const auto* from = static_cast<const bf16*>(pointers.weights);
-#pragma omp parallel for schedule(static) num_threads(threads_)
-    for (int64_t row = 0; row < product.n; ++row) {
-      convert_values(from + row * product.k, copy + row * product.k, product.k);
-    }
-    weights = copy;
-  }
-  const int64_t source_row_bytes = product.k * dtype_bytes(product.source);
-  const int64_t destination_row_bytes = product.n * dtype_bytes(product.destination);
-
+  const RowCall call{.product = product,
+                     .plan = plan,
+                     .pointers = pointers,
+                     .kernels = kernel_table(isa_),
+                     .scratch = scratch.data(),
+                     .block = onednn_.gemm(plan.block),
+                     .last = onednn_.gemm(plan.last)};
+  const void* weights = call.weights(threads_);
   std::atomic<bool> failed = false;
-  const auto run_block = [&](int64_t index, int thread) {
-    const int64_t rows = index + 1 == plan.num_blocks ? plan.last_rows : plan.block_rows;
-    const int64_t first = index * plan.block_rows;
-    std::byte* piece = scratch.data() + plan.weight_copy_bytes + thread * plan.thread_bytes();
-    const auto* source = static_cast<const std::byte*>(pointers.source) + first * source_row_bytes;
-    auto* destination = static_cast<std::byte*>(pointers.destination) + first * destination_row_bytes;
-    auto* source_copy = reinterpret_cast<float*>(piece);
-    auto* destination_copy = reinterpret_cast<float*>(piece + plan.source_copy_bytes);
-    auto* result = reinterpret_cast<bf16*>(destination);
-    if (plan.converts) {
-      convert_values(reinterpret_cast<const bf16*>(source), source_copy, rows * product.k);
-      if (plan.converts_destination && product.accumulate) convert_values(result, destination_copy, rows * product.n);
-    }
-    const bool done =
-        onednn_.execute(rows == plan.block_rows ? block_gemm : last_gemm,
-                        {.source = plan.converts ? static_cast<const void*>(source_copy) : source,
-                         .weights = weights,
-                         .destination = plan.converts_destination ? static_cast<void*>(destination_copy) : destination,
-                         .bias = pointers.bias,
-                         .scratch = piece + plan.source_copy_bytes + plan.destination_copy_bytes,
-                         .slot = thread});
-    if (!done) failed = true;
-    if (plan.converts_destination) convert_values(destination_copy, result, rows * product.n);
-  };
   if (plan.block.sequential) {
-#pragma omp parallel for schedule(static) num_threads(plan.num_threads)
-    for (int64_t index = 0; index < plan.num_blocks; ++index) run_block(index, omp_get_thread_num());
+    parallel_blocks(plan.num_threads, plan.num_blocks, [&](int64_t index) {
+      if (!call.run_block(onednn_, index, omp_get_thread_num(), weights)) failed = true;
+    });
   } else {
-    run_block(0, 0);
+    failed = !call.run_block(onednn_, 0, 0, weights);
   }
   if (failed) throw InternalError("matmul", "oneDNN failed to run a product");
 }
@@ -253,7 +282,7 @@ void MatmulLibrary::run(const op::PackWeight<Tensor>& op) {
   onednn_.pack(k, n, element, forward ? WeightLayout::kTransposed : WeightLayout::kPlain, op.weight.as<float>(),
                op.packed.data);
   if (op.compute_bf16 && element == DType::kF32) {
-    round_values_to_bf16(static_cast<float*>(op.packed.data), bytes / 4, threads_);
+    round_values_to_bf16(kernel_table(isa_), static_cast<float*>(op.packed.data), bytes / 4, threads_);
   }
 }
 

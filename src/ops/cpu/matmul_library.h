@@ -60,7 +60,9 @@ class MatmulLibrary final : public BackendSizes {
 
  private:
   struct RowPlan;
+  struct RowCall;
   struct SlicePlan;
+  struct SliceCall;
 
   DType element_type(DType compute) const;
   RowPlan plan_rows(const RowProduct& product) const;

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "ops/cpu/convert_rows.h"
+#include "ops/cpu/kernel_table.h"
 #include "ops/cpu/matmul_library.h"
+#include "ops/cpu/parallel.h"
 #include "ops/cpu/scratch.h"
 
 namespace litespark::cpu {
@@ -15,6 +16,9 @@ namespace {
 
 /// Tokens summed by one product; a slice of so many rows stays in the second-level cache. Panels add up in order.
 constexpr int64_t kPanelTokens = 2048;
+
+/// Elements converted in one piece by one thread.
+constexpr int64_t kConvertBlock = 16384;
 
 int64_t slice_columns(int64_t outputs) {
   return std::min<int64_t>(outputs, outputs >= 1024 ? 128 : 64);
@@ -94,6 +98,48 @@ void MatmulLibrary::prepare(const op::MatmulBackwardWeight<Tensor>& op) {
   }
 }
 
+/// One panel of tokens of one call.
+struct MatmulLibrary::SliceCall {
+  const SlicePlan& plan;
+  const KernelTable& kernels;
+  std::byte* scratch;
+  const std::byte* x;   ///< first row of the panel
+  const std::byte* dy;  ///< the same
+  float* gradient;
+  int64_t panel;
+  int dtype, element;  ///< indices of the kernel table
+  int64_t value_bytes;
+
+  /// X, or its f32 copy in scratch.
+  const void* inputs(int threads) const {
+    if (!plan.converts) return x;
+    const int64_t size = plan.tokens_of(panel) * plan.inputs;
+    auto* copy = reinterpret_cast<float*>(scratch);
+    parallel_ranges(threads, size, kConvertBlock, [&](int64_t begin, int64_t end) {
+      kernels.convert[dtype][0](x + begin * value_bytes, copy + begin, end - begin);
+    });
+    return copy;
+  }
+
+  /// False when the library fails.
+  bool run_slice(Onednn& library, Gemm& gemm, int64_t slice, const void* inputs) const {
+    const int thread = omp_get_thread_num();
+    std::byte* piece = scratch + plan.input_copy_bytes + thread * plan.thread_bytes();
+    const std::byte* columns = dy + slice * plan.width * value_bytes;
+    const int64_t width = plan.width_of(slice);
+    const int64_t element_bytes = dtype_bytes(plan.element);
+    for (int64_t token = 0; token < plan.tokens_of(panel); ++token) {
+      kernels.convert[dtype][element](columns + token * plan.outputs * value_bytes,
+                                      piece + token * width * element_bytes, width);
+    }
+    return library.execute(gemm, {.source = piece,
+                                  .weights = inputs,
+                                  .destination = gradient + slice * plan.width * plan.inputs,
+                                  .scratch = piece + plan.slice_bytes,
+                                  .slot = thread});
+  }
+};
+
 void MatmulLibrary::run(const op::MatmulBackwardWeight<Tensor>& op) {
   const int64_t tokens = op.x.rows();
   auto* gradient = op.dweight.as<float>();
@@ -104,49 +150,27 @@ void MatmulLibrary::run(const op::MatmulBackwardWeight<Tensor>& op) {
   prepare(op);
   const SlicePlan plan = plan_slices(tokens, op.dy.columns(), op.x.columns(), op.x.dtype);
   const Scratch scratch("matmul_backward_weight", op.scratch, plan.bytes());
+  const int64_t value_bytes = dtype_bytes(op.x.dtype);
   std::atomic<bool> failed = false;
-
-  visit_float_dtype("matmul_backward_weight", op.x.dtype, [&](auto tag) {
-    using Value = typename decltype(tag)::type;
-    const auto* x = op.x.as<Value>();
-    const auto* dy = op.dy.as<Value>();
-    const auto run_slice = [&](int64_t panel, int64_t slice, const void* inputs, Gemm& gemm) {
-      const int thread = omp_get_thread_num();
-      std::byte* piece = scratch.data() + plan.input_copy_bytes + thread * plan.thread_bytes();
-      const Value* columns = dy + panel * plan.panel_tokens * plan.outputs + slice * plan.width;
-      if (plan.converts) {
-        gather_columns(columns, plan.outputs, plan.tokens_of(panel), plan.width_of(slice),
-                       reinterpret_cast<float*>(piece));
-      } else {
-        gather_columns(columns, plan.outputs, plan.tokens_of(panel), plan.width_of(slice),
-                       reinterpret_cast<Value*>(piece));
-      }
-      const bool done = onednn_.execute(gemm, {.source = piece,
-                                               .weights = inputs,
-                                               .destination = gradient + slice * plan.width * plan.inputs,
-                                               .scratch = piece + plan.slice_bytes,
-                                               .slot = thread});
-      if (!done) failed = true;
-    };
-    for (int64_t panel = 0; panel < plan.num_panels; ++panel) {
-      const Value* panel_x = x + panel * plan.panel_tokens * plan.inputs;
-      const void* inputs = panel_x;
-      if (plan.converts) {
-        auto* copy = reinterpret_cast<float*>(scratch.data());
-#pragma omp parallel for schedule(static) num_threads(threads_)
-        for (int64_t row = 0; row < plan.tokens_of(panel); ++row) {
-          convert_values(panel_x + row * plan.inputs, copy + row * plan.inputs, plan.inputs);
-        }
-        inputs = copy;
-      }
-      Gemm& full = onednn_.gemm(plan.problem(panel, 0, op.accumulate));
-      Gemm& last = onednn_.gemm(plan.problem(panel, plan.num_slices - 1, op.accumulate));
-#pragma omp parallel for schedule(static) num_threads(plan.num_threads)
-      for (int64_t slice = 0; slice < plan.num_slices; ++slice) {
-        run_slice(panel, slice, inputs, slice + 1 == plan.num_slices ? last : full);
-      }
-    }
-  });
+  for (int64_t panel = 0; panel < plan.num_panels; ++panel) {
+    const int64_t first = panel * plan.panel_tokens;
+    const SliceCall call{.plan = plan,
+                         .kernels = kernel_table(isa_),
+                         .scratch = scratch.data(),
+                         .x = static_cast<const std::byte*>(op.x.data) + first * plan.inputs * value_bytes,
+                         .dy = static_cast<const std::byte*>(op.dy.data) + first * plan.outputs * value_bytes,
+                         .gradient = gradient,
+                         .panel = panel,
+                         .dtype = index_of(op.x.dtype),
+                         .element = index_of(plan.element),
+                         .value_bytes = value_bytes};
+    const void* inputs = call.inputs(threads_);
+    Gemm& full = onednn_.gemm(plan.problem(panel, 0, op.accumulate));
+    Gemm& last = onednn_.gemm(plan.problem(panel, plan.num_slices - 1, op.accumulate));
+    parallel_blocks(plan.num_threads, plan.num_slices, [&](int64_t slice) {
+      if (!call.run_slice(onednn_, slice + 1 == plan.num_slices ? last : full, slice, inputs)) failed = true;
+    });
+  }
   if (failed) throw InternalError("matmul_backward_weight", "oneDNN failed to run a product");
 }
 
