@@ -1,13 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes a minimal Debian root in a temporary folder, clones this repository's HEAD into it and runs a command there, as a new
-# user would. Needs root and mmdebstrap; packages come from the Debian sources that this machine already uses.
-#   tools/fresh_root.sh [--keep] [COMMAND ...]     default command: ./quickstart.sh; for example ./test.sh fast
+# Makes a minimal Debian or Ubuntu root in a temporary folder, clones this repository's HEAD into it and runs a command there,
+# as a new user would. Needs root and mmdebstrap. Packages come from the Debian sources that this machine already uses, or from
+# those in FILE (lines of sources.list; for Ubuntu, install Debian's ubuntu-keyring first).
+#   tools/fresh_root.sh [--keep] [--sources FILE --suite NAME] [COMMAND ...]
+# The default command is ./quickstart.sh; another would be ./test.sh fast.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-keep=0
-if [ "${1:-}" = --keep ]; then keep=1; shift; fi
+keep=0 sources_file='' suite=''
+while [ "$#" != 0 ]; do
+  case "$1" in
+    --keep) keep=1; shift ;;
+    --sources) sources_file=$2; shift 2 ;;
+    --suite) suite=$2; shift 2 ;;
+    *) break ;;
+  esac
+done
 if [ "$#" = 0 ]; then set -- ./quickstart.sh; fi
 if [ "$(id -u)" != 0 ]; then echo "fresh_root: needs root" >&2; exit 2; fi
 if ! command -v mmdebstrap >/dev/null; then
@@ -21,9 +30,13 @@ cleanup() {
 trap cleanup EXIT
 chmod 755 "$root"
 
-sources=$(apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Identifier: Packages' 'Origin: Debian' |
-  sort -u)
-suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+if [ -n "$sources_file" ]; then
+  sources=$(cat "$sources_file")
+else
+  sources=$(apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Identifier: Packages' 'Origin: Debian' |
+    sort -u)
+fi
+suite=${suite:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 apt_options=()
 while read -r option; do
   if [ -n "$option" ]; then apt_options+=(--aptopt="$option"); fi
@@ -31,7 +44,7 @@ done < <(apt-config dump --no-empty | grep -E '^Acquire::(http|https)::Proxy' ||
 
 echo "fresh_root: a minimal $suite ($(date -u +%H:%M:%S))"
 printf '%s\n' "$sources" |
-  mmdebstrap --quiet --mode=root --variant=minbase "${apt_options[@]}" "$suite" "$root" -
+  mmdebstrap --quiet --mode=root --variant=minbase --include=apt "${apt_options[@]}" "$suite" "$root" -
 
 git clone -q --no-hardlinks . "$root/root/litespark"
 echo "fresh_root: $(git rev-parse --short HEAD): $* ($(date -u +%H:%M:%S))"
