@@ -27,23 +27,26 @@ struct LookupArgs {
 template <class Out, class Table, int kWidth>
 __global__ void embedding_forward_kernel(LookupArgs<Out, Table> args);
 
-/// The sort's result: token numbers grouped by id, in token order inside a group; group v is order[starts[v]] ..
-/// order[starts[v + 1]].
+/// The sort's result: token numbers grouped by id, in token order inside a group. Where a group lies varies from run to
+/// run, its inside does not, and nothing else reaches the result.
 struct SortedIds {
   const int32_t* ids;
-  int32_t* ranks;   // [N] earlier tokens of the same id, -1 for ids outside the table
+  int32_t* ranks;   // [N] number of earlier tokens of the same id; for the first of a group -1 - the group's size
+  int32_t* starts;  // [V] first sorted position of an id's group; [V] one more entry: number of tokens with known ids
   int32_t* order;   // [N]
-  int32_t* starts;  // [V + 1]
   int64_t tokens;
   int64_t vocab;
+
+  __device__ bool is_known(int id) const { return id >= 0 && id < vocab; }
 };
 
 inline constexpr int kRankThreads = 128;
 inline constexpr int kRankTile = 1024;
-inline constexpr int kScanThreads = 1024;
+inline constexpr int kRankChunk = 4096;
+inline constexpr int kTokenThreads = 256;
 __global__ void __launch_bounds__(kRankThreads) rank_kernel(SortedIds sorted);
-__global__ void __launch_bounds__(kScanThreads) scan_kernel(SortedIds sorted);
-__global__ void scatter_kernel(SortedIds sorted);
+__global__ void __launch_bounds__(kTokenThreads) place_groups_kernel(SortedIds sorted);
+__global__ void __launch_bounds__(kTokenThreads) scatter_kernel(SortedIds sorted);
 
 template <class T>
 struct GradientArgs {
@@ -76,10 +79,15 @@ void launch_gradient(const GradientArgs<T>& args, cudaStream_t stream) {
 
 void launch_sort(const SortedIds& sorted, cudaStream_t stream) {
   constexpr std::string_view kName = op::EmbeddingBackward<Tensor>::kName;
-  check(cudaMemsetAsync(sorted.starts, 0, static_cast<size_t>(sorted.vocab + 1) * sizeof(int32_t), stream), kName);
-  rank_kernel<<<grid_size(kName, ceil_div(sorted.tokens, kRankThreads)), kRankThreads, 0, stream>>>(sorted);
-  scan_kernel<<<1, kScanThreads, 0, stream>>>(sorted);
-  scatter_kernel<<<grid_size(kName, ceil_div(sorted.tokens, 256)), 256, 0, stream>>>(sorted);
+  // Ranks and starts lie side by side.
+  const auto counters = static_cast<size_t>(sorted.tokens + sorted.vocab + 1);
+  check(cudaMemsetAsync(sorted.ranks, 0, counters * sizeof(int32_t), stream), kName);
+  const dim3 rank_grid(grid_size(kName, ceil_div(sorted.tokens, kRankThreads)),
+                       static_cast<unsigned>(ceil_div(sorted.tokens, kRankChunk)));
+  rank_kernel<<<rank_grid, kRankThreads, 0, stream>>>(sorted);
+  const unsigned token_grid = grid_size(kName, ceil_div(sorted.tokens, kTokenThreads));
+  place_groups_kernel<<<token_grid, kTokenThreads, 0, stream>>>(sorted);
+  scatter_kernel<<<token_grid, kTokenThreads, 0, stream>>>(sorted);
   check_launch(kName);
 }
 
@@ -118,8 +126,8 @@ void CudaBackend::run(const op::EmbeddingBackward<Tensor>& op) {
   const int64_t tokens = op.ids.num_elements();
   const SortedIds sorted{.ids = op.ids.as<int32_t>(),
                          .ranks = scratch,
-                         .order = scratch + tokens,
-                         .starts = scratch + 2 * tokens,
+                         .starts = scratch + tokens,
+                         .order = scratch + tokens + op.dtable.rows() + 1,
                          .tokens = tokens,
                          .vocab = op.dtable.rows()};
   if (!op.accumulate) {
@@ -163,19 +171,21 @@ __global__ void embedding_forward_kernel(LookupArgs<Out, Table> args) {
 }
 
 // rank = number of earlier tokens with the same id, counted by comparing with every one of them: N^2 / 2 comparisons,
-// some 30 us for 16,384 tokens and 2 ms for 131,072, and no order of events to depend on. Also counts each id.
+// some 40 us for 32,768 tokens, and no order of events to depend on. A block compares 128 tokens with 4,096 earlier
+// ones. Also counts each id, for place_groups_kernel.
 __global__ void __launch_bounds__(kRankThreads) rank_kernel(SortedIds sorted) {
   __shared__ int4 tile[kRankTile / 4];
   const int64_t block_first = static_cast<int64_t>(blockIdx.x) * kRankThreads;
+  const int64_t chunk_first = static_cast<int64_t>(blockIdx.y) * kRankChunk;
+  const int64_t block_end = min(block_first + kRankThreads, sorted.tokens);
+  const int64_t chunk_end = min(chunk_first + kRankChunk, block_end);
   const int64_t token = block_first + threadIdx.x;
   const int id = token < sorted.tokens ? sorted.ids[token] : -1;
-  const bool is_known = id >= 0 && id < sorted.vocab;
-  const int64_t block_end = min(block_first + kRankThreads, sorted.tokens);
   int rank = 0;
-  for (int64_t first = 0; first < block_end; first += kRankTile) {
+  for (int64_t first = chunk_first; first < chunk_end; first += kRankTile) {
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < kRankTile; i += kRankThreads) {
-      reinterpret_cast<int*>(tile)[i] = first + i < block_end ? sorted.ids[first + i] : -1;
+      reinterpret_cast<int*>(tile)[i] = first + i < chunk_end ? sorted.ids[first + i] : -1;
     }
     __syncthreads();
     const int64_t earlier = token - first;
@@ -189,58 +199,37 @@ __global__ void __launch_bounds__(kRankThreads) rank_kernel(SortedIds sorted) {
       for (int i = 0; i < earlier; ++i) rank += reinterpret_cast<const int*>(tile)[i] == id;
     }
   }
-  if (token >= sorted.tokens) return;
-  sorted.ranks[token] = is_known ? rank : -1;
-  if (is_known) atomicAdd(&sorted.starts[id], 1);
+  if (!sorted.is_known(id)) return;
+  if (rank > 0) atomicAdd(&sorted.ranks[token], rank);
+  if (blockIdx.y == 0) atomicAdd(&sorted.starts[id], 1);
 }
 
-// One block turns counts into starts in place (exclusive prefix sum over V + 1 entries, each thread a stretch of them).
-__global__ void __launch_bounds__(kScanThreads) scan_kernel(SortedIds sorted) {
-  __shared__ int totals[kScanThreads / kWarpSize];
-  const int64_t entries = sorted.vocab + 1;
-  int carry = 0;
-  for (int64_t first = 0; first < entries; first += kScanThreads * 4) {
-    const int64_t at = first + threadIdx.x * 4;
-    int counts[4];
-    int sum = 0;
+// The first token of each id takes room for its group from one counter, a warp at a time.
+__global__ void __launch_bounds__(kTokenThreads) place_groups_kernel(SortedIds sorted) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int64_t token = static_cast<int64_t>(blockIdx.x) * kTokenThreads + threadIdx.x;
+  const int id = token < sorted.tokens ? sorted.ids[token] : -1;
+  const bool is_first = sorted.is_known(id) && sorted.ranks[token] == 0;
+  const int size = is_first ? sorted.starts[id] : 0;
+  int inclusive = size;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      counts[i] = at + i < entries ? sorted.starts[at + i] : 0;
-      sum += counts[i];
-    }
-    // Inclusive sums of the warp, then of the warps.
-    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-    const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-    int inclusive = sum;
-#pragma unroll
-    for (int distance = 1; distance < kWarpSize; distance *= 2) {
-      const int below = __shfl_up_sync(kFullWarp, inclusive, distance);
-      if (lane >= distance) inclusive += below;
-    }
-    if (lane == kWarpSize - 1) totals[warp] = inclusive;
-    __syncthreads();
-    int before = carry;
-    int all = carry;
-    for (int w = 0; w < kScanThreads / kWarpSize; ++w) {
-      if (w < warp) before += totals[w];
-      all += totals[w];
-    }
-    int start = before + inclusive - sum;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (at + i < entries) sorted.starts[at + i] = start;
-      start += counts[i];
-    }
-    carry = all;
-    __syncthreads();
+  for (int distance = 1; distance < kWarpSize; distance *= 2) {
+    const int below = __shfl_up_sync(kFullWarp, inclusive, distance);
+    if (lane >= distance) inclusive += below;
   }
+  int base = 0;
+  if (lane == kWarpSize - 1 && inclusive > 0) base = atomicAdd(&sorted.starts[sorted.vocab], inclusive);
+  base = __shfl_sync(kFullWarp, base, kWarpSize - 1);
+  if (!is_first) return;
+  sorted.starts[id] = base + inclusive - size;
+  sorted.ranks[token] = -1 - size;
 }
 
-__global__ void scatter_kernel(SortedIds sorted) {
-  const int64_t token = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (token >= sorted.tokens) return;
-  const int rank = sorted.ranks[token];
-  if (rank >= 0) sorted.order[sorted.starts[sorted.ids[token]] + rank] = static_cast<int32_t>(token);
+__global__ void __launch_bounds__(kTokenThreads) scatter_kernel(SortedIds sorted) {
+  const int64_t token = static_cast<int64_t>(blockIdx.x) * kTokenThreads + threadIdx.x;
+  if (token >= sorted.tokens || !sorted.is_known(sorted.ids[token])) return;
+  const int rank = max(sorted.ranks[token], 0);
+  sorted.order[sorted.starts[sorted.ids[token]] + rank] = static_cast<int32_t>(token);
 }
 
 // A block a token; the block of an id's first token adds the whole run in token order, the others leave at once.
@@ -248,11 +237,11 @@ __global__ void scatter_kernel(SortedIds sorted) {
 template <class T, int kWidth>
 __global__ void short_runs_kernel(GradientArgs<T> args) {
   const int64_t token = blockIdx.x;
-  if (args.sorted.ranks[token] != 0) return;
+  const int size = -1 - args.sorted.ranks[token];
+  if (size <= 0 || size > kShortRun) return;
   const int id = args.sorted.ids[token];
   const int begin = args.sorted.starts[id];
-  const int end = args.sorted.starts[id + 1];
-  if (end - begin > kShortRun) return;
+  const int end = begin + size;
   float* row = args.dtable + static_cast<int64_t>(id) * args.columns;
   for (int c = static_cast<int>(threadIdx.x) * kWidth; c < args.columns; c += static_cast<int>(blockDim.x) * kWidth) {
     float sums[kWidth] = {};
@@ -279,7 +268,7 @@ __global__ void __launch_bounds__(kLongRunWarps* kWarpSize) long_runs_kernel(Gra
   if (position >= known) return;
   const int id = args.sorted.ids[args.sorted.order[position]];
   const int begin = args.sorted.starts[id];
-  const int end = args.sorted.starts[id + 1];
+  const int end = begin - 1 - args.sorted.ranks[args.sorted.order[begin]];
   if (end - begin <= kShortRun || position - begin >= kShortRun) return;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
