@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cuda/matmul.h"
 
+#include <algorithm>
+
 #include "core/checked.h"
 #include "core/error.h"
 #include "ops/cuda/check.h"
@@ -41,10 +43,11 @@ MatmulProblem problem_of(const op::MatmulBackwardWeight<Tensor>& op) {
 namespace {
 
 /// Scratch behind the bias copy goes to the library.
-MatmulPointers with_workspace(MatmulPointers pointers, const Tensor& scratch, int64_t used_bytes) {
-  if (!scratch.has_value() || scratch.bytes() <= used_bytes) return pointers;
-  pointers.workspace = static_cast<char*>(scratch.data) + used_bytes;
-  pointers.workspace_bytes = scratch.bytes() - used_bytes;
+MatmulPointers with_workspace(MatmulPointers pointers, const Tensor& scratch, const MatmulProblem& problem) {
+  pointers.workspace_bytes = workspace_bytes_of(scratch, problem);
+  if (pointers.workspace_bytes > 0) {
+    pointers.workspace = static_cast<char*>(scratch.data) + bias_copy_bytes(problem);
+  }
   return pointers;
 }
 
@@ -52,6 +55,10 @@ MatmulPointers with_workspace(MatmulPointers pointers, const Tensor& scratch, in
 
 int64_t bias_copy_bytes(const MatmulProblem& problem) {
   return problem.has_bias && problem.compute == DType::kBF16 ? round_up(2 * problem.out_features, 256) : 0;
+}
+
+int64_t workspace_bytes_of(const Tensor& scratch, const MatmulProblem& problem) {
+  return scratch.has_value() ? std::max(scratch.bytes() - bias_copy_bytes(problem), int64_t{0}) : 0;
 }
 
 MatmulLibrary::MatmulLibrary(const DeviceContext& context)
@@ -84,8 +91,7 @@ void MatmulLibrary::choose(MatmulPlan& plan, const MatmulProblem& problem, int64
     plan.chosen = plan.timed = true;
     return;
   }
-  std::vector<MatmulCandidate> candidates = matmul_candidates(handle_, plan, problem);
-  std::erase_if(candidates, [&](const MatmulCandidate& one) { return one.workspace_bytes > workspace_bytes; });
+  const std::vector<MatmulCandidate> candidates = matmul_candidates(handle_, plan, problem, workspace_bytes);
   if (candidates.empty()) throw DeviceError("matmul", "cuBLASLt has no algorithm", key, "a supported product");
   int best = 0;
   if (timed) best = fastest_candidate(handle_, context_, plan, problem, candidates);
@@ -97,10 +103,10 @@ void MatmulLibrary::choose(MatmulPlan& plan, const MatmulProblem& problem, int64
   if (plan.timed) choices_[key] = algorithm_text(plan.algorithm);
 }
 
-void MatmulLibrary::tune(const MatmulProblem& problem) {
+void MatmulLibrary::tune(const MatmulProblem& problem, int64_t workspace_bytes) {
   if (problem.rows == 0) return;
   MatmulPlan& plan = plan_of(problem);
-  if (!plan.timed) choose(plan, problem, kMatmulWorkspaceBytes, true);
+  if (!plan.timed) choose(plan, problem, workspace_bytes, true);
 }
 
 void MatmulLibrary::run(const MatmulProblem& problem, const MatmulPointers& pointers) {
@@ -141,14 +147,14 @@ void CudaBackend::run(const op::MatmulForward<Tensor>& op) {
     round_to_bf16(op.scratch.data, op.bias.as<float>(), op.out_features, context_.stream);
     pointers.bias = op.scratch.data;
   }
-  matmul_->run(problem, with_workspace(pointers, op.scratch, bias_bytes));
+  matmul_->run(problem, with_workspace(pointers, op.scratch, problem));
 }
 
 void CudaBackend::run(const op::MatmulBackwardInput<Tensor>& op) {
   const MatmulProblem problem = problem_of(op);
   if (problem.rows == 0) return;
   const MatmulPointers pointers{.a = op.weight.data, .b = op.dy.data, .d = op.dx.data};
-  matmul_->run(problem, with_workspace(pointers, op.scratch, 0));
+  matmul_->run(problem, with_workspace(pointers, op.scratch, problem));
 }
 
 void CudaBackend::run(const op::MatmulBackwardWeight<Tensor>& op) {
@@ -161,7 +167,7 @@ void CudaBackend::run(const op::MatmulBackwardWeight<Tensor>& op) {
     return;
   }
   const MatmulPointers pointers{.a = op.x.data, .b = op.dy.data, .d = op.dweight.data};
-  matmul_->run(problem, with_workspace(pointers, op.scratch, 0));
+  matmul_->run(problem, with_workspace(pointers, op.scratch, problem));
 }
 
 /// The weights are used as they are; this backend asks for no packed copies.

@@ -25,6 +25,8 @@ MatmulProblem problem_of(const op::MatmulBackwardWeight<Tensor>& op);
 
 /// Bytes at the start of a forward's scratch that hold the bias in bf16, which the bf16 epilogue wants.
 int64_t bias_copy_bytes(const MatmulProblem& problem);
+/// What is left of an op's scratch for cuBLASLt; 0 without one.
+int64_t workspace_bytes_of(const Tensor& scratch, const MatmulProblem& problem);
 
 struct MatmulPointers {
   const void* a = nullptr;
@@ -47,8 +49,8 @@ class MatmulLibrary {
 
   /// Times the library's best guesses on random data of the problem's shape and keeps the fastest, unless a choice is
   /// known already. Uses temporary device memory for the operands; when that is not to be had, the library's first
-  /// guess stays. Never inside a captured graph.
-  void tune(const MatmulProblem& problem);
+  /// guess stays. Algorithms that need more than `workspace_bytes` are left out. Never inside a captured graph.
+  void tune(const MatmulProblem& problem, int64_t workspace_bytes);
 
   /// D = op(A) op(B) (+ D when the problem accumulates) (+ bias).
   /// Throws DeviceError when cuBLASLt has no algorithm for the problem.

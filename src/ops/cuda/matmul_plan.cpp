@@ -37,12 +37,12 @@ void set_attribute(const Preference& preference, cublasLtMatmulPreferenceAttribu
   check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)), "matmul preference");
 }
 
-Preference make_preference(const MatmulProblem& problem) {
+Preference make_preference(const MatmulProblem& problem, int64_t workspace_bytes) {
   cublasLtMatmulPreference_t raw = nullptr;
   check(cublasLtMatmulPreferenceCreate(&raw), "matmul preference");
   Preference preference(raw);
   const auto alignment = static_cast<uint32_t>(problem.alignment_bytes);
-  set_attribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMatmulWorkspaceBytes));
+  set_attribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_bytes));
   // Partial sums in fp32 through the workspace, added in a fixed order; nothing rounded on the way.
   set_attribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                 static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -104,11 +104,11 @@ cublasStatus_t MatmulPlan::launch(cublasLtHandle_t handle, cudaStream_t stream,
 }
 
 std::vector<MatmulCandidate> matmul_candidates(cublasLtHandle_t handle, const MatmulPlan& plan,
-                                               const MatmulProblem& problem) {
+                                               const MatmulProblem& problem, int64_t workspace_bytes) {
   constexpr int kRequested = 24;
   std::array<cublasLtMatmulHeuristicResult_t, kRequested> results{};
   int returned = 0;
-  const Preference preference = make_preference(problem);
+  const Preference preference = make_preference(problem, workspace_bytes);
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle, plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(),
                                      plan.d.get(), preference.get(), kRequested, results.data(), &returned);

@@ -48,9 +48,10 @@ struct MatmulCandidate {
   int64_t workspace_bytes = 0;
 };
 
-/// Proposals of the library's heuristics, best guess first, reductions through atomics or a narrow output left out.
+/// Proposals of the library's heuristics that need at most `workspace_bytes`, best guess first, reductions through
+/// atomics or a narrow output left out.
 std::vector<MatmulCandidate> matmul_candidates(cublasLtHandle_t handle, const MatmulPlan& plan,
-                                               const MatmulProblem& problem);
+                                               const MatmulProblem& problem, int64_t workspace_bytes);
 
 /// Index of the fastest candidate on random data, -1 when memory for the operands is not to be had or none runs.
 int fastest_candidate(cublasLtHandle_t handle, const DeviceContext& context, const MatmulPlan& plan,

@@ -13,7 +13,8 @@ void CudaBackend::prepare(const op::AnyOp<Tensor>& op) {
   std::visit(
       [this]<class Op>(const Op& one) {
         if constexpr (requires { problem_of(one); }) {
-          matmul_->tune(problem_of(one));
+          const MatmulProblem problem = problem_of(one);
+          matmul_->tune(problem, workspace_bytes_of(one.scratch, problem));
         } else if constexpr (requires { attention_->prepare(one); }) {
           attention_->prepare(one);
         }

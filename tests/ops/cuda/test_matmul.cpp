@@ -68,7 +68,7 @@ Values backward_weight(const GpuLinearCase& c, const Values& in) {
 
 TEST(Matmul, ForwardKeepsTheErrorRule) {
   for (const GpuLinearCase& c : gpu_linear_cases()) {
-    const auto test = matmul_forward_case(cuda_backend(), c);
+    const auto test = matmul_forward_case(c);
     // The bf16 epilogue takes the bias in bf16.
     GpuLinearCase plain = c;
     Values rounded = test.inputs;
@@ -82,7 +82,7 @@ TEST(Matmul, ForwardKeepsTheErrorRule) {
 
 TEST(Matmul, BackwardInputKeepsTheErrorRule) {
   for (const GpuLinearCase& c : gpu_linear_cases()) {
-    const auto test = matmul_input_case(cuda_backend(), c);
+    const auto test = matmul_input_case(c);
     expect_kernel_rule(test.name, execute_on_cuda(test), backward_input<double>(c, test.inputs),
                        backward_input<float>(c, test.inputs));
   }
@@ -90,7 +90,7 @@ TEST(Matmul, BackwardInputKeepsTheErrorRule) {
 
 TEST(Matmul, BackwardWeightKeepsTheErrorRule) {
   for (const GpuLinearCase& c : gpu_linear_cases()) {
-    const auto test = matmul_weight_case(cuda_backend(), c);
+    const auto test = matmul_weight_case(c);
     expect_kernel_rule(test.name, execute_on_cuda(test), backward_weight<double>(c, test.inputs),
                        backward_weight<float>(c, test.inputs));
   }
@@ -99,7 +99,7 @@ TEST(Matmul, BackwardWeightKeepsTheErrorRule) {
 TEST(Matmul, RunsWithoutScratchAndWithoutPreparation) {
   const GpuLinearCase c{.rows = 64, .inputs = 128, .outputs = 96};
   const auto backend = make_cuda_backend({});
-  auto test = matmul_weight_case(*backend, c);
+  auto test = matmul_weight_case(c);
   test.op.scratch = {};
   CaseMemory memory(*backend, test.inputs, test.aliases);
   const auto bound = test.op.map(memory);
@@ -111,7 +111,7 @@ TEST(Matmul, RunsWithoutScratchAndWithoutPreparation) {
 }
 
 TEST(Matmul, ABiasInBf16NeedsItsScratch) {
-  auto test = matmul_forward_case(cuda_backend(), {.rows = 2, .inputs = 8, .outputs = 8, .bias = true});
+  auto test = matmul_forward_case({.rows = 2, .inputs = 8, .outputs = 8, .bias = true});
   test.op.scratch = {};
   CaseMemory memory(cuda_backend(), test.inputs, test.aliases);
   const auto bound = test.op.map(memory);

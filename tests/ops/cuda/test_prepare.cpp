@@ -9,7 +9,7 @@ namespace {
 TEST(Prepare, TimedChoicesMoveToAnotherBackendAndGiveTheSameBits) {
   const GpuLinearCase c{.rows = 512, .inputs = 256, .outputs = 384};
   const auto first = make_cuda_backend({});
-  const auto test = matmul_forward_case(*first, c);
+  const auto test = matmul_forward_case(c);
   const Execution before = execute(*first, test);
   ASSERT_EQ(first->tuning().size(), 1u);
   const auto second = make_cuda_backend({});
