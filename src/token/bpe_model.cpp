@@ -181,26 +181,22 @@ bool BpeModel::is_reachable(int32_t id) const {
   return tokens_.contains(id) && (ignore_merges_ || merged_[static_cast<size_t>(id)]);
 }
 
-bool BpeModel::can_cut_before(std::string_view character) const {
-  const bool drops_nothing =
-      unk_token_ || (byte_fallback_ && std::count(fallback_ids_.begin(), fallback_ids_.end(), kNoId) == 0);
-  if (tokens_.find(character) == kNoId || !drops_nothing) return false;
+bool BpeModel::has_independent_parts() const {
+  const bool has_all_fallbacks = std::count(fallback_ids_.begin(), fallback_ids_.end(), kNoId) == 0;
+  if (!unk_token_ && !(byte_fallback_ && has_all_fallbacks)) return false;
   std::vector<bool> stands_for_others(static_cast<size_t>(tokens_.size()));
   const auto mark = [&](int32_t id) {
     if (id != kNoId) stands_for_others[static_cast<size_t>(id)] = true;
   };
   if (unk_token_) mark(tokens_.find(*unk_token_));
   if (byte_fallback_) std::for_each(fallback_ids_.begin(), fallback_ids_.end(), mark);
-  bool can_cut = true;
-  merges_.for_each([&](int32_t left, int32_t right, const Merge& merge) {
-    if (stands_for_others[static_cast<size_t>(left)] || stands_for_others[static_cast<size_t>(right)]) can_cut = false;
-    const std::string_view text = tokens_.text(merge.id);
-    for (size_t at = text.find(character, 1); at != std::string_view::npos; at = text.find(character, at + 1)) {
-      const size_t before = previous_char(text, at);
-      if (text.substr(before, at - before) != character) can_cut = false;
+  bool is_independent = true;
+  merges_.for_each([&](int32_t left, int32_t right, const Merge&) {
+    if (stands_for_others[static_cast<size_t>(left)] || stands_for_others[static_cast<size_t>(right)]) {
+      is_independent = false;
     }
   });
-  return can_cut;
+  return is_independent;
 }
 
 }  // namespace litespark::token

@@ -56,9 +56,17 @@ class BpeModel {
   /// Whether text can become `id` by merges or as a whole word.
   bool is_reachable(int32_t id) const;
 
-  /// Whether words (kChars) may be cut before `character` without changing any ids: `character` is a token, and no
-  /// merge joins it to the right of another character than itself.
-  bool can_cut_before(std::string_view character) const;
+  /// Whether two parts of a word that no merge reaches across can be encoded apart: no character vanishes, and no
+  /// merge takes a stand-in (the unknown token, a byte of a fallback), whose text is not the text of the word.
+  bool has_independent_parts() const;
+
+  /// Calls visit(text) for the text of every token that a merge makes.
+  template <class Visit>
+  void for_each_merged_token(Visit&& visit) const {
+    for (int32_t id = 0; id < tokens_.size(); ++id) {
+      if (merged_[static_cast<size_t>(id)]) visit(tokens_.text(id));
+    }
+  }
   bool ignores_merges() const { return ignore_merges_; }
 
   const TokenTable& tokens() const { return tokens_; }

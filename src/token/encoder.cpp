@@ -24,16 +24,9 @@ class WordEncoder final : public WordSink {
 
   void add(std::string_view word) override {
     const TokenizerParts& parts = call_.parts;
-    if (!parts.cuts_at_space_mark) return encode(word);
+    if (!parts.cutter) return encode(word);
     if (parts.model.ignores_merges() && parts.model.tokens().find(word) != kNoId) return encode(word);
-    // No merge joins another character to a mark on its right: what lies between can be encoded, and cached, alone.
-    size_t begin = 0;
-    for (size_t at = word.find(kSpaceMark, 1); at != std::string_view::npos; at = word.find(kSpaceMark, at + 1)) {
-      if (word.substr(0, at).ends_with(kSpaceMark)) continue;
-      encode(word.substr(begin, at - begin));
-      begin = at;
-    }
-    encode(word.substr(begin));
+    parts.cutter->for_each_part(word, [this](std::string_view part) { encode(part); });
   }
 
  private:

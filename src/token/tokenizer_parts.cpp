@@ -17,7 +17,7 @@ TokenizerParts::TokenizerParts(const TokenizerSpec& spec)
       post_processor(spec.post_processor) {
   check_template(post_processor.single);
   check_template(post_processor.pair);
-  cuts_at_space_mark = pre_tokenizer.word_form() == WordForm::kChars && model.can_cut_before(kSpaceMark);
+  if (pre_tokenizer.word_form() == WordForm::kChars) cutter.emplace(model);
   list_special();
   list_texts();
 }

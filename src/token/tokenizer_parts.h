@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,9 @@
 #include "token/normalizer.h"
 #include "token/pre_tokenizer.h"
 #include "token/tokenizer_spec.h"
+#include "token/word_cutter.h"
 
 namespace litespark::token {
-
-/// The mark that sentencepiece writes for a space.
-inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 struct TokenizerParts {
   /// Throws DataError naming what is wrong in `spec`.
@@ -31,12 +30,12 @@ struct TokenizerParts {
   Decoder decoder;
   TemplateSpec post_processor;
 
-  std::vector<bool> special;        ///< by id
-  std::vector<bool> skipped;        ///< by id: what decode leaves out if it skips special tokens
-  std::vector<std::string> texts;   ///< by id: what decode works on; raw bytes for a byte-level decoder
-  std::vector<bool> present;        ///< by id: holes decode to nothing
-  bool guards_special = false;      ///< merges or whole words could make a special token of plain text
-  bool cuts_at_space_mark = false;  ///< words may be cut before a space mark that follows another character
+  std::vector<bool> special;         ///< by id
+  std::vector<bool> skipped;         ///< by id: what decode leaves out if it skips special tokens
+  std::vector<std::string> texts;    ///< by id: what decode works on; raw bytes for a byte-level decoder
+  std::vector<bool> present;         ///< by id: holes decode to nothing
+  bool guards_special = false;       ///< merges or whole words could make a special token of plain text
+  std::optional<WordCutter> cutter;  ///< for models that read characters
 
  private:
   void list_special();

@@ -82,16 +82,15 @@ TEST(BpeModel, SaysWhenTheUnknownTokenIsNeededAndMissing) {
   EXPECT_TRUE(contains(error_text<DataError>([&] { encode(spec, "x"); }), "<none>"));
 }
 
-TEST(BpeModel, CutsBeforeAMarkOnlyIfNoMergeCrossesIt) {
-  EXPECT_TRUE(BpeModel(char_model()).can_cut_before("▁"));
-  EXPECT_FALSE(BpeModel(char_model()).can_cut_before("x"));
-  BpeSpec crossing = char_model();
-  crossing.vocab.emplace_back("b▁", 6);
-  crossing.merges.emplace_back("b", "▁");
-  EXPECT_FALSE(BpeModel(crossing).can_cut_before("▁"));
+TEST(BpeModel, HasIndependentPartsUnlessCharactersVanishOrStandInsMerge) {
+  EXPECT_TRUE(BpeModel(char_model()).has_independent_parts());
   BpeSpec dropping = char_model();
   dropping.unk_token.reset();
-  EXPECT_FALSE(BpeModel(dropping).can_cut_before("▁"));
+  EXPECT_FALSE(BpeModel(dropping).has_independent_parts());
+  BpeSpec merging = char_model();
+  merging.vocab.emplace_back("<unk>a", 6);
+  merging.merges.emplace_back("<unk>", "a");
+  EXPECT_FALSE(BpeModel(merging).has_independent_parts());
 }
 
 TEST(BpeModel, MergesOfAForbiddenTokenAreLeftOut) {

@@ -45,22 +45,6 @@ TEST(Encoder, NeverLetsPlainTextBecomeASpecialTokenAsAWholeWord) {
   EXPECT_EQ(encode(parts, "begin", false), (Ids{'b', 'e', 'g', 'i', 'n'}));
 }
 
-TEST(Encoder, CuttingAtSpaceMarksChangesNoIds) {
-  TokenizerSpec spec;
-  spec.model.vocab = {{"<unk>", 0}, {"▁", 1}, {"a", 2}, {"b", 3}, {"▁a", 4}, {"▁▁", 5}, {"▁▁▁▁", 6}, {"ab", 7}};
-  spec.model.merges = {{"▁", "a"}, {"▁", "▁"}, {"▁▁", "▁▁"}, {"a", "b"}};
-  spec.model.unk_token = "<unk>";
-  spec.model.fuse_unk = true;
-  TokenizerParts parts(spec);
-  ASSERT_TRUE(parts.cuts_at_space_mark);
-  for (const std::string_view text : {"▁a▁ab▁▁b▁▁▁▁a▁", "▁", "xx▁x▁▁x", "ab▁▁▁▁▁", "▁▁a▁▁▁ab"}) {
-    parts.cuts_at_space_mark = true;
-    const Ids cut = encode(parts, text, false);
-    parts.cuts_at_space_mark = false;
-    EXPECT_EQ(cut, encode(parts, text, false)) << text;
-  }
-}
-
 TEST(Encoder, ThreadsTakeDifferentScratchFromAPool) {
   ScratchPool pool;
   std::unique_ptr<EncodeScratch> first = pool.take();
