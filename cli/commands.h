@@ -13,5 +13,7 @@ std::unique_ptr<Command> make_plan_command();
 std::unique_ptr<Command> make_prepare_command();
 std::unique_ptr<Command> make_tokenize_command();
 std::unique_ptr<Command> make_verify_command();
+std::unique_ptr<Command> make_generate_command();
+std::unique_ptr<Command> make_eval_command();
 
 }  // namespace litespark::cli

@@ -9,6 +9,7 @@ namespace litespark::cli {
 void add_text_commands(std::vector<std::unique_ptr<Command>>& commands) {
   commands.push_back(make_prepare_command());
   commands.push_back(make_tokenize_command());
+  commands.push_back(make_generate_command());
 }
 
 std::optional<VerifyReport> verify_tokenizer_case(const std::filesystem::path& folder) {

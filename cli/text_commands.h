@@ -11,7 +11,7 @@
 
 namespace litespark::cli {
 
-/// tokenize and prepare, or nothing.
+/// prepare, tokenize and generate, or nothing.
 void add_text_commands(std::vector<std::unique_ptr<Command>>& commands);
 
 /// The report of a tokenizer's case folder; nullopt when the folder is none.

@@ -37,25 +37,13 @@ Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batc
   }
 }
 
-void Trainer::upload(const Batch& batch) {
-  const BatchTensors& tensors = executor_.program().batch;
-  const auto write = [&](TensorId id, const std::vector<int32_t>& values) {
-    executor_.write(id, values.data(), static_cast<int64_t>(values.size() * sizeof(int32_t)));
-  };
-  write(tensors.ids, batch.ids);
-  write(tensors.labels, batch.labels);
-  write(tensors.positions, batch.positions);
-  write(tensors.offsets, batch.offsets);
-  executor_.write(tensors.num_documents, &batch.num_documents, sizeof(batch.num_documents));
-}
-
 double Trainer::run_micro_batches() {
   double data_wait_seconds = 0;
   for (int64_t micro = 0; micro < options_.accumulation; ++micro) {
     const Clock::time_point asked = Clock::now();
     const Batch& batch = next_batch_(static_cast<uint64_t>(steps_done_ * options_.accumulation + micro));
     data_wait_seconds += seconds_since(asked);
-    upload(batch);
+    upload_batch(executor_, batch);
     tokens_done_ += batch.tokens_used();
     executor_.run(micro == 0 ? Phase::kTrainFirst : Phase::kTrainNext);
   }
@@ -123,24 +111,7 @@ void Trainer::enforce_policy(const StepState& state, const StepRecord& record) {
 
 std::optional<EvalResult> Trainer::evaluate(const BatchSource& source, int64_t batches,
                                             const std::function<bool()>& should_stop) {
-  const StepState saved = executor_.read_state();
-  executor_.write_state(fresh_state(saved));
-  Batch batch;
-  bool is_stopped = false;
-  for (int64_t index = 0; index < batches && !is_stopped; ++index) {
-    batch.reset(executor_.program().options.batch);
-    source.fill(static_cast<uint64_t>(index), batch);
-    upload(batch);
-    executor_.run(Phase::kEval);
-    is_stopped = should_stop();
-  }
-  const StepState sums = executor_.read_state();
-  executor_.write_state(saved);
-  if (is_stopped) return std::nullopt;
-  if (sums.supervised_tokens == 0)
-    throw DataError("eval", "no supervised token in the evaluation data", 0, "1 or more");
-  return EvalResult{.loss = sums.loss_sum / static_cast<double>(sums.supervised_tokens),
-                    .supervised_tokens = sums.supervised_tokens};
+  return litespark::evaluate(executor_, source, batches, should_stop);
 }
 
 Trainer::Progress Trainer::progress() const {

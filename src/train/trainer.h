@@ -10,6 +10,7 @@
 #include "data/batch_source.h"
 #include "model/executor.h"
 #include "optim/schedule.h"
+#include "train/evaluate.h"
 
 namespace litespark {
 
@@ -36,11 +37,6 @@ struct StepRecord {
   double data_wait_seconds = 0;  ///< of it, waiting for the loader
 };
 
-struct EvalResult {
-  double loss = 0;  ///< token-weighted mean
-  int64_t supervised_tokens = 0;
-};
-
 /// Gives the trainer micro-batch `index`; blocks until it is ready. The reference stays valid until the next call.
 using NextBatch = std::function<const Batch&(uint64_t index)>;
 
@@ -50,8 +46,6 @@ class Trainer {
   /// for).
   Trainer(Executor& executor, TrainerOptions options, NextBatch next_batch);
 
-  /// Copies a micro-batch to the device.
-  void upload(const Batch& batch);
   /// Runs one step. Throws NumericError past nan_limit, DataError when a token id lies outside the vocabulary.
   StepRecord step();
   /// Mean loss over `batches` micro-batches of another source; changes no training state. nullopt when `should_stop`

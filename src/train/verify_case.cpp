@@ -78,7 +78,7 @@ class Verifier {
                                   .total_steps = reference_.steps},
                      .clip_norm = reference_.clip_norm},
                     [this](uint64_t index) -> const Batch& { return batches_[index]; });
-    check_logits(trainer);
+    check_logits();
     for (int64_t step = 0; step < reference_.steps; ++step) check_step(trainer, static_cast<size_t>(step));
     if (reference_.has_update && limits_.update > 0) check_updates(before);
     return std::move(report_);
@@ -91,8 +91,8 @@ class Verifier {
     report_.checks.push_back({.name = std::move(name), .error = error, .limit = limit, .pass = error <= limit});
   }
 
-  void check_logits(Trainer& trainer) {
-    trainer.upload(batches_[0]);
+  void check_logits() {
+    upload_batch(executor_, batches_[0]);
     executor_.run(Phase::kLogits);
     const TensorInfo& info = executor_.program().tensors[executor_.program().logits];
     std::vector<std::byte> raw(static_cast<size_t>(info.bytes()));

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/evaluate.h"
+
+#include "core/error.h"
+
+namespace litespark {
+
+void upload_batch(Executor& executor, const Batch& batch) {
+  const BatchTensors& tensors = executor.program().batch;
+  const auto write = [&](TensorId id, const std::vector<int32_t>& values) {
+    executor.write(id, values.data(), static_cast<int64_t>(values.size() * sizeof(int32_t)));
+  };
+  write(tensors.ids, batch.ids);
+  write(tensors.labels, batch.labels);
+  write(tensors.positions, batch.positions);
+  write(tensors.offsets, batch.offsets);
+  executor.write(tensors.num_documents, &batch.num_documents, sizeof(batch.num_documents));
+}
+
+std::optional<EvalResult> evaluate(Executor& executor, const BatchSource& source, int64_t batches,
+                                   const std::function<bool()>& should_stop) {
+  const StepState saved = executor.read_state();
+  executor.write_state({});
+  Batch batch;
+  bool is_stopped = false;
+  for (int64_t index = 0; index < batches && !is_stopped; ++index) {
+    batch.reset(executor.program().options.batch);
+    source.fill(static_cast<uint64_t>(index), batch);
+    upload_batch(executor, batch);
+    executor.run(Phase::kEval);
+    is_stopped = should_stop();
+  }
+  const StepState sums = executor.read_state();
+  executor.write_state(saved);
+  if (is_stopped) return std::nullopt;
+  if (sums.bad_tokens > 0) {
+    throw DataError("eval", "token ids outside the vocabulary", sums.bad_tokens,
+                    "0; the tokenizer does not fit the model");
+  }
+  if (sums.supervised_tokens == 0) {
+    throw DataError("eval", "no supervised token in the evaluation data", 0, "1 or more");
+  }
+  return EvalResult{.loss = sums.loss_sum / static_cast<double>(sums.supervised_tokens),
+                    .supervised_tokens = sums.supervised_tokens};
+}
+
+EvalResult evaluate_all(Executor& executor, const BatchSource& source) {
+  return *evaluate(executor, source, static_cast<int64_t>(source.batches_per_epoch()));
+}
+
+}  // namespace litespark

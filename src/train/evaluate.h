@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loss of a model on a source, token-weighted over all its batches.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "data/batch_source.h"
+#include "model/executor.h"
+
+namespace litespark {
+
+struct EvalResult {
+  double loss = 0;  ///< token-weighted mean
+  int64_t supervised_tokens = 0;
+};
+
+/// Mean loss over `batches` micro-batches; the step state is as before afterwards. nullopt when `should_stop` said so
+/// between two batches. Throws DataError when no token is supervised or an id lies outside the vocabulary.
+std::optional<EvalResult> evaluate(
+    Executor& executor, const BatchSource& source, int64_t batches,
+    const std::function<bool()>& should_stop = [] { return false; });
+
+/// One whole epoch.
+EvalResult evaluate_all(Executor& executor, const BatchSource& source);
+
+/// Copies a micro-batch to the device.
+void upload_batch(Executor& executor, const Batch& batch);
+
+}  // namespace litespark
