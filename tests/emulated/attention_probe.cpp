@@ -61,78 +61,101 @@ void keep(const void* data, int64_t bytes) {
   for (int64_t i = 0; i < bytes; ++i) output[output_size++] = static_cast<const unsigned char*>(data)[i];
 }
 
+/// One document's inputs and the memory of its kernels.
 template <class Math, class Value>
-void probe(int dim, int window, int64_t length) {
-  const int64_t stride = int64_t{kGroup + 2} * dim;
-  const int64_t out_stride = int64_t{kGroup} * dim;
-  const AttentionHead head{dim, (dim + kAttentionDimStep - 1) / kAttentionDimStep * kAttentionDimStep, window, 0.3f};
-  fill<Value>(0, length * stride, 2);
-  auto* qkv = reinterpret_cast<Value*>(tensors[0]);
-  auto* out = reinterpret_cast<Value*>(tensors[1]);
-  constexpr bool kF32 = Math::kPair == 1;
-  AttentionForwardTask forward{.head = head,
-                               .queries = {qkv, stride},
-                               .keys = {qkv + out_stride, stride},
-                               .values = {qkv + out_stride + dim, stride},
+struct Probe {
+  static constexpr bool kF32 = Math::kPair == 1;
+  static constexpr auto kValueBytes = static_cast<int64_t>(sizeof(Value));
+  int dim, window;
+  int64_t length;
+  int64_t stride = int64_t{kGroup + 2} * dim;
+  int64_t out_stride = int64_t{kGroup} * dim;
+  AttentionHead head{dim, (dim + kAttentionDimStep - 1) / kAttentionDimStep* kAttentionDimStep, window, 0.3f};
+  Value* qkv = reinterpret_cast<Value*>(tensors[0]);
+  Value* out = reinterpret_cast<Value*>(tensors[1]);
+  Value* dqkv = reinterpret_cast<Value*>(tensors[3]);
+  AttentionRows queries{qkv, stride}, keys{qkv + out_stride, stride}, values{qkv + out_stride + dim, stride};
+  int next = 0;
+
+  void* take() { return scratch[next++]; }
+  float* take_floats() { return static_cast<float*>(take()); }
+
+  void forward() {
+    fill<Value>(0, length * stride, 2);
+    AttentionForwardTask task{.head = head,
+                              .queries = queries,
+                              .keys = keys,
+                              .values = values,
+                              .out = {out, out_stride},
+                              .log_sum_exp = log_sum_exp,
+                              .log_sum_exp_stride = length,
+                              .num_queries = length,
+                              .group = kGroup};
+    next = 0;
+    task.keys_tile = take();
+    task.values_tile = take();
+    task.staging = take();
+    task.scores = take_floats();
+    task.weights = kF32 ? static_cast<void*>(task.scores) : take();
+    task.rescale = take_floats();
+    for (AttentionUnit& unit : task.units) unit = {take(), take_floats(), take_floats(), take_floats()};
+    attention_forward<Math, Value>(task);
+    keep(out, length * out_stride * kValueBytes);
+    keep(log_sum_exp, kGroup * length * 4);
+  }
+
+  void take_backward_buffers(AttentionBackwardTask& task) {
+    next = 0;
+    task.key_rows = take();
+    task.value_rows = take();
+    task.key_pairs = kF32 ? task.key_rows : take();
+    for (void** rows : {&task.query_rows, &task.query_columns, &task.dout_rows, &task.dout_columns, &task.staging}) {
+      *rows = take();
+    }
+    for (float** floats : {&task.key_sums, &task.value_sums, &task.query_sums, &task.scores, &task.dscores,
+                           &task.log_sums, &task.deltas}) {
+      *floats = take_floats();
+    }
+    task.weights = kF32 ? static_cast<void*>(task.scores) : take();
+    task.dweights = kF32 ? static_cast<void*>(task.dscores) : take();
+    task.dweight_columns = kF32 ? static_cast<void*>(task.dscores) : take();
+  }
+
+  void backward() {
+    fill<Value>(2, length * out_stride, 1);
+    AttentionBackwardTask task{.head = head,
+                               .queries = queries,
+                               .keys = keys,
+                               .values = values,
                                .out = {out, out_stride},
+                               .dout = {tensors[2], out_stride},
+                               .dkeys = {dqkv + out_stride, stride},
+                               .dvalues = {dqkv + out_stride + dim, stride},
+                               .dqueries = {dqkv, stride},
                                .log_sum_exp = log_sum_exp,
                                .log_sum_exp_stride = length,
-                               .num_queries = length,
+                               .length = length,
+                               .key_end = length,
+                               .query_end = length,
                                .group = kGroup};
-  int next = 0;
-  const auto take = [&next] { return scratch[next++]; };
-  const auto take_floats = [&take] { return reinterpret_cast<float*>(take()); };
-  forward.keys_tile = take();
-  forward.values_tile = take();
-  forward.staging = take();
-  forward.scores = take_floats();
-  forward.weights = kF32 ? static_cast<void*>(forward.scores) : take();
-  forward.rescale = take_floats();
-  for (AttentionUnit& unit : forward.units) unit = {take(), take_floats(), take_floats(), take_floats()};
-  attention_forward<Math, Value>(forward);
-  keep(out, length * out_stride * static_cast<int64_t>(sizeof(Value)));
-  keep(log_sum_exp, kGroup * length * 4);
-
-  fill<Value>(2, length * out_stride, 1);
-  auto* dqkv = reinterpret_cast<Value*>(tensors[3]);
-  AttentionBackwardTask backward{.head = head,
-                                 .queries = forward.queries,
-                                 .keys = forward.keys,
-                                 .values = forward.values,
-                                 .out = {out, out_stride},
-                                 .dout = {tensors[2], out_stride},
-                                 .dkeys = {dqkv + out_stride, stride},
-                                 .dvalues = {dqkv + out_stride + dim, stride},
-                                 .dqueries = {dqkv, stride},
-                                 .log_sum_exp = log_sum_exp,
-                                 .log_sum_exp_stride = length,
-                                 .length = length,
-                                 .key_end = length,
-                                 .query_end = length,
-                                 .group = kGroup};
-  next = 0;
-  backward.key_rows = take();
-  backward.value_rows = take();
-  backward.key_pairs = kF32 ? backward.key_rows : take();
-  backward.key_sums = take_floats();
-  backward.value_sums = take_floats();
-  for (void** rows : {&backward.query_rows, &backward.query_columns, &backward.dout_rows, &backward.dout_columns,
-                      &backward.staging}) {
-    *rows = take();
+    take_backward_buffers(task);
+    attention_backward<Math, Value>(task);
+    keep(dqkv, length * stride * kValueBytes);
   }
-  for (float** floats :
-       {&backward.query_sums, &backward.scores, &backward.dscores, &backward.log_sums, &backward.deltas}) {
-    *floats = take_floats();
-  }
-  backward.weights = kF32 ? static_cast<void*>(backward.scores) : take();
-  backward.dweights = kF32 ? static_cast<void*>(backward.dscores) : take();
-  backward.dweight_columns = kF32 ? static_cast<void*>(backward.dscores) : take();
-  attention_backward<Math, Value>(backward);
-  keep(dqkv, length * stride * static_cast<int64_t>(sizeof(Value)));
 
-  attention_row<Math, Value>(
-      {.head = head, .query = qkv, .keys = forward.keys, .values = forward.values, .out = out, .last = length - 1});
-  keep(out, dim * static_cast<int64_t>(sizeof(Value)));
+  void row() {
+    attention_row<Math, Value>(
+        {.head = head, .query = qkv, .keys = keys, .values = values, .out = out, .last = length - 1});
+    keep(out, dim * kValueBytes);
+  }
+};
+
+template <class Math, class Value>
+void probe(int dim, int window, int64_t length) {
+  Probe<Math, Value> one{.dim = dim, .window = window, .length = length};
+  one.forward();
+  one.backward();
+  one.row();
 }
 
 template <class Math, class Value>
