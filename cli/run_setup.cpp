@@ -125,7 +125,7 @@ std::string run_headline(const RunConfig& config, const Program& program) {
 PlannedSizes::PlannedSizes(const RunConfig& config) {
   const bool is_for_gpu = config.device.kind == DeviceKind::kCuda || !kHasCpu;
   if (is_for_gpu && num_gpus() == 0) {
-    estimate_ = std::make_unique<EstimatedGpuSizes>();
+    estimate_ = std::make_unique<EstimatedGpuSizes>(config.deterministic);
   } else {
     backend_ = make_backend(config);
   }

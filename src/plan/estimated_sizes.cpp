@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/estimated_sizes.h"
 
+#include "core/checked.h"
+
 namespace litespark {
 namespace {
 
 /// What cuBLASLt's documentation recommends for Hopper: 32 MiB.
 constexpr int64_t kMatmulWorkspaceBytes = int64_t{32} << 20;
+/// An eighth of an H200's memory: plans that want more are not used.
+constexpr int64_t kMaxAttentionBytes = int64_t{143771} << 17;
+/// Tiles that the deterministic plan rounds queries and keys up to.
+constexpr int64_t kQueryTile = 64;
+constexpr int64_t kKeyTile = 128;
 
 }  // namespace
 
@@ -17,8 +24,10 @@ int64_t EstimatedGpuSizes::packed_bytes(const LinearShape& shape, op::PackForm) 
   return shape.in_features * shape.out_features * dtype_bytes(shape.compute);
 }
 
-int64_t EstimatedGpuSizes::matmul_forward_scratch_bytes(const LinearShape&) const {
-  return kMatmulWorkspaceBytes;
+int64_t EstimatedGpuSizes::matmul_forward_scratch_bytes(const LinearShape& shape) const {
+  // The bf16 epilogue takes the bias in bf16, copied to the front of the scratch.
+  const bool copies_bias = shape.has_bias && shape.compute == DType::kBF16;
+  return kMatmulWorkspaceBytes + (copies_bias ? round_up(2 * shape.out_features, 256) : 0);
 }
 
 int64_t EstimatedGpuSizes::matmul_backward_input_scratch_bytes(const LinearShape&) const {
@@ -34,9 +43,16 @@ int64_t EstimatedGpuSizes::attention_forward_scratch_bytes(const op::AttentionSh
 }
 
 int64_t EstimatedGpuSizes::attention_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
-                                                            DType) const {
-  const int64_t rows = num_tokens * shape.num_heads;
-  return rows * (shape.head_dim + 1) * dtype_bytes(DType::kF32);
+                                                            DType compute) const {
+  const int64_t row_sums = num_tokens * shape.num_heads * 4;
+  const int64_t portable = round_up(row_sums, 256);
+  if (!shape.uniform || compute != DType::kBF16) return portable;
+  const int64_t query_sums = row_sums * shape.head_dim;
+  const int64_t grouped = shape.num_heads == shape.num_kv_heads ? 0 : query_sums;
+  if (!deterministic_) return query_sums + row_sums + grouped;
+  const int64_t pairs = round_up(shape.max_length, kQueryTile) * round_up(shape.max_length, kKeyTile);
+  const int64_t ordered = 2 * pairs * shape.max_documents * shape.num_heads + row_sums + grouped;
+  return ordered > kMaxAttentionBytes ? portable : ordered;
 }
 
 }  // namespace litespark

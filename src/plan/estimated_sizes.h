@@ -7,9 +7,14 @@
 
 namespace litespark {
 
-/// A GPU's libraries: no packed copies, a fixed matmul workspace, attention that keeps fp32 sums of the query gradient.
+/// An H200's libraries: no packed copies, a fixed matmul workspace, and in attention's backward what the plans of cuDNN
+/// 9.19 ask for (documents of one length in bf16) or one number a query row (everything else).
 class EstimatedGpuSizes final : public BackendSizes {
  public:
+  /// `deterministic`: the gradient of the queries is summed in a fixed order, for bytes that grow with the square of
+  /// the documents' length.
+  explicit EstimatedGpuSizes(bool deterministic) : deterministic_(deterministic) {}
+
   bool exact() const override { return false; }
   bool packs_weights(DType compute) const override;
   int64_t packed_bytes(const LinearShape& shape, op::PackForm form) const override;
@@ -20,6 +25,9 @@ class EstimatedGpuSizes final : public BackendSizes {
                                           DType compute) const override;
   int64_t attention_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
                                            DType compute) const override;
+
+ private:
+  bool deterministic_;
 };
 
 }  // namespace litespark

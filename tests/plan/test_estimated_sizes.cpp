@@ -8,31 +8,64 @@ namespace litespark {
 namespace {
 
 TEST(EstimatedSizes, AreMarkedAsEstimates) {
-  EXPECT_FALSE(EstimatedGpuSizes().exact());
+  EXPECT_FALSE(EstimatedGpuSizes(true).exact());
 }
 
 TEST(EstimatedSizes, GpusReadWeightsAsTheyAre) {
-  const EstimatedGpuSizes sizes;
+  const EstimatedGpuSizes sizes(true);
   EXPECT_FALSE(sizes.packs_weights(DType::kBF16));
   EXPECT_EQ(sizes.packed_bytes({.in_features = 3, .out_features = 5, .compute = DType::kBF16}, op::PackForm::kForward),
             30);
 }
 
 TEST(EstimatedSizes, EveryMatmulGetsAWorkspace) {
-  const EstimatedGpuSizes sizes;
-  const LinearShape shape{.rows = 8, .in_features = 16, .out_features = 16, .compute = DType::kBF16};
+  const EstimatedGpuSizes sizes(true);
+  LinearShape shape{.rows = 8, .in_features = 16, .out_features = 16, .compute = DType::kBF16};
   EXPECT_EQ(sizes.matmul_forward_scratch_bytes(shape), int64_t{32} << 20);
   EXPECT_EQ(sizes.matmul_backward_input_scratch_bytes(shape), int64_t{32} << 20);
   EXPECT_EQ(sizes.matmul_backward_weight_scratch_bytes(shape), int64_t{32} << 20);
+  shape.has_bias = true;
+  EXPECT_EQ(sizes.matmul_forward_scratch_bytes(shape), (int64_t{32} << 20) + 256);
 }
 
-TEST(EstimatedSizes, AttentionsBackwardKeepsFp32SumsAndOneNumberARow) {
-  const EstimatedGpuSizes sizes;
+op::AttentionShape documents(int count, int length, int heads, int kv_heads, int head_dim) {
   op::AttentionShape shape;
-  shape.num_heads = 4;
-  shape.head_dim = 64;
-  EXPECT_EQ(sizes.attention_forward_scratch_bytes(shape, 100, DType::kBF16), 0);
-  EXPECT_EQ(sizes.attention_backward_scratch_bytes(shape, 100, DType::kBF16), 100 * 4 * 65 * 4);
+  shape.num_heads = heads;
+  shape.num_kv_heads = kv_heads;
+  shape.head_dim = head_dim;
+  shape.max_documents = count;
+  shape.max_length = length;
+  shape.uniform = true;
+  return shape;
+}
+
+/// In MiB, as cuDNN 9.19's plans for an H200 state them.
+double backward_mib(bool deterministic, const op::AttentionShape& shape) {
+  const int64_t tokens = int64_t{shape.max_documents} * shape.max_length;
+  const EstimatedGpuSizes sizes(deterministic);
+  return static_cast<double>(sizes.attention_backward_scratch_bytes(shape, tokens, DType::kBF16)) / (1 << 20);
+}
+
+TEST(EstimatedSizes, AttentionsBackwardAsksForWhatTheLibrarysPlansDo) {
+  EXPECT_EQ(backward_mib(false, documents(4, 4096, 24, 8, 128)), 385.5);
+  EXPECT_EQ(backward_mib(false, documents(16, 2048, 12, 12, 64)), 97.5);
+  EXPECT_EQ(backward_mib(false, documents(1, 131072, 32, 8, 64)), 2064.0);
+  EXPECT_EQ(backward_mib(true, documents(4, 4096, 24, 8, 128)), 3265.5);
+  EXPECT_EQ(backward_mib(true, documents(16, 2048, 12, 12, 64)), 1537.5);
+  EXPECT_NEAR(backward_mib(true, documents(4, 4097, 24, 8, 128)), 3411.047, 1e-3);
+}
+
+TEST(EstimatedSizes, APlanThatWantsTooMuchIsNotUsed) {
+  EXPECT_EQ(backward_mib(true, documents(1, 131072, 32, 8, 64)), 16.0) << "one number a query row";
+}
+
+TEST(EstimatedSizes, PackedDocumentsAndFp32NeedOneNumberAQueryRow) {
+  op::AttentionShape shape = documents(2, 64, 4, 2, 64);
+  const EstimatedGpuSizes sizes(true);
+  EXPECT_EQ(sizes.attention_forward_scratch_bytes(shape, 128, DType::kBF16), 0);
+  EXPECT_EQ(sizes.attention_backward_scratch_bytes(shape, 128, DType::kF32), 128 * 4 * 4);
+  shape.uniform = false;
+  EXPECT_EQ(sizes.attention_backward_scratch_bytes(shape, 128, DType::kBF16), 128 * 4 * 4);
 }
 
 }  // namespace
