@@ -24,7 +24,6 @@ struct CommandInfo {
   std::string_view name;
   std::string_view purpose;  ///< one sentence
   std::vector<Positional> positionals = {};
-  bool takes_run_file = false;  ///< accepts --section.key=value
   std::string_view example;
 };
 
@@ -40,6 +39,8 @@ class Command {
   virtual CommandInfo info() const = 0;
   /// The command's own options.
   virtual void visit(Fields&) {}
+  /// The keys of the file that it takes, at their defaults: each may also come as --section.key=value.
+  virtual void visit_file(Fields&) {}
   /// Prints to standard output; throws Error on failure.
   virtual ExitCode run(const CommandLine& line) = 0;
 };

@@ -29,9 +29,8 @@ bool is_flag(const Field& field) {
 
 class Parser {
  public:
-  Parser(const CommandInfo& info, const Fields& options) : info_(info), options_(options) {
-    if (info.takes_run_file) run_fields_ = Fields::of(run_config_);
-  }
+  Parser(const CommandInfo& info, const CommandFields& fields)
+      : info_(info), options_(fields.options), file_(fields.file) {}
 
   CommandLine parse(std::span<const std::string> arguments) {
     bool only_positionals = false;
@@ -71,12 +70,12 @@ class Parser {
   }
 
   void take_override(const Option& option) {
-    const bool is_key = run_fields_.find(option.name) != nullptr || run_fields_.has_section(option.name);
-    const bool is_meant_as_key = info_.takes_run_file && option.name.find('.') != std::string::npos;
+    const bool is_key = file_.find(option.name) != nullptr || file_.has_section(option.name);
+    const bool is_meant_as_key = !file_.list().empty() && option.name.find('.') != std::string::npos;
     if (!is_key && !is_meant_as_key) refuse(option);
-    if (!is_key) throw_unknown_key(run_fields_, option.name, kWhere);
+    if (!is_key) throw_unknown_key(file_, option.name, kWhere);
     if (!option.has_value) {
-      throw ConfigError(kWhere, "a run-file key needs its value after =", "--" + option.name,
+      throw ConfigError(kWhere, "a key of the file needs its value after =", "--" + option.name,
                         "--" + option.name + "=value");
     }
     line_.overrides.push_back({option.name, option.value});
@@ -85,9 +84,9 @@ class Parser {
   [[noreturn]] void refuse(const Option& option) const {
     std::vector<std::string> names = {"help"};
     for (const Field& field : options_.list()) names.push_back(field.path);
-    for (const Field& field : run_fields_.list()) names.push_back(field.path);
+    for (const Field& field : file_.list()) names.push_back(field.path);
     std::string nearest = nearest_name(option.name, names);
-    for (const Field& field : run_fields_.list()) {
+    for (const Field& field : file_.list()) {
       if (nearest.empty() && edit_distance(field.name(), option.name) == 0) nearest = field.path;
     }
     throw ConfigError(kWhere, "unknown option", "--" + option.name, "an option of " + std::string(info_.name),
@@ -113,8 +112,7 @@ class Parser {
 
   const CommandInfo& info_;
   const Fields& options_;
-  RunConfig run_config_;
-  Fields run_fields_;
+  const Fields& file_;
   CommandLine line_;
 };
 
@@ -125,8 +123,16 @@ bool asks_for_help(std::span<const std::string> arguments) {
   return std::any_of(arguments.begin(), end, [](const std::string& a) { return a == "--help" || a == "-h"; });
 }
 
-CommandLine parse_command_line(const CommandInfo& info, const Fields& options, std::span<const std::string> arguments) {
-  return Parser(info, options).parse(arguments);
+CommandFields CommandFields::of(Command& command) {
+  CommandFields fields;
+  command.visit(fields.options);
+  command.visit_file(fields.file);
+  return fields;
+}
+
+CommandLine parse_command_line(const CommandInfo& info, const CommandFields& fields,
+                               std::span<const std::string> arguments) {
+  return Parser(info, fields).parse(arguments);
 }
 
 }  // namespace litespark::cli

@@ -63,8 +63,8 @@ ExitCode dispatch(const std::vector<std::string>& arguments) {
     std::cout << command_help(command);
     return flushed(ExitCode::kDone);
   }
-  const Fields options = Fields::of(command);
-  return flushed(command.run(parse_command_line(command.info(), options, rest)));
+  const CommandFields fields = CommandFields::of(command);
+  return flushed(command.run(parse_command_line(command.info(), fields, rest)));
 }
 
 }  // namespace litespark::cli

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "command_line.h"
+
 namespace litespark::cli {
 namespace {
 
@@ -10,15 +12,15 @@ std::string padded(std::string_view text, size_t width) {
   return std::string(text) + std::string(width > text.size() ? width - text.size() : 0, ' ');
 }
 
-std::string usage_line(const CommandInfo& info, bool has_options) {
+std::string usage_line(const CommandInfo& info, const CommandFields& fields) {
   std::string line = "litespark " + std::string(info.name);
   for (const Positional& positional : info.positionals) {
     std::string name(positional.name);
     if (positional.is_repeated) name += " ...";
     line += positional.is_required ? " " + name : " [" + name + "]";
   }
-  if (has_options) line += " [options]";
-  if (info.takes_run_file) line += " [--section.key=value ...]";
+  if (!fields.options.list().empty()) line += " [options]";
+  if (!fields.file.list().empty()) line += " [--section.key=value ...]";
   return line;
 }
 
@@ -42,22 +44,28 @@ std::string program_help(std::span<const std::unique_ptr<Command>> commands) {
 
 std::string command_help(Command& command) {
   const CommandInfo info = command.info();
-  const Fields options = Fields::of(command);
-  std::string out = std::string(info.purpose) + "\n\nusage: " + usage_line(info, !options.list().empty()) + "\n";
+  const CommandFields fields = CommandFields::of(command);
+  std::string out = std::string(info.purpose) + "\n\nusage: " + usage_line(info, fields) + "\n";
   if (!info.positionals.empty()) {
     out += "\n";
     for (const Positional& positional : info.positionals) {
       out += "  " + padded(positional.name, 16) + "  " + std::string(positional.help) + "\n";
     }
   }
-  if (!options.list().empty()) out += "\noptions\n" + help_text(options, "");
-  if (info.takes_run_file) out += "\nkeys of the run file, each also as --section.key=value\n" + config_help();
+  if (!fields.options.list().empty()) out += "\noptions\n" + help_text(fields.options, "");
+  if (!fields.file.list().empty()) {
+    out += "\nkeys of " + std::string(info.positionals.front().name) + ", each also as --section.key=value\n" +
+           keys_help(fields.file);
+  }
   return out + "\nexample\n  " + std::string(info.example) + "\n";
 }
 
 std::string config_help() {
   RunConfig defaults;
-  const Fields fields = Fields::of(defaults);
+  return keys_help(Fields::of(defaults));
+}
+
+std::string keys_help(const Fields& fields) {
   std::string out = help_text(fields, "");
   for (const Section& section : fields.sections()) {
     out += "\n[" + section.path + "]  " + std::string(section.help) + "\n" + help_text(fields, section.path);

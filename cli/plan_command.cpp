@@ -16,7 +16,6 @@ class PlanCommand final : public Command {
     return {.name = "plan",
             .purpose = "Prints the memory that a run will take, by owner and phase; allocates nothing.",
             .positionals = {{.name = "RUN.toml", .help = "The run file, as for train."}},
-            .takes_run_file = true,
             .example = "litespark plan configs/124m.toml --train.micro_batch=4 --memory.recompute=block"};
   }
 
@@ -28,6 +27,8 @@ class PlanCommand final : public Command {
                 .unit = "devices",
                 .range = between(1, 1 << 20)});
   }
+
+  void visit_file(Fields& fields) override { defaults_.visit(fields); }
 
   ExitCode run(const CommandLine& line) override {
     const RunConfig config = load_run(with_gpus(line, gpus_));
@@ -48,6 +49,7 @@ class PlanCommand final : public Command {
  private:
   bool json_ = false;
   std::optional<int64_t> gpus_;
+  RunConfig defaults_;
 };
 
 }  // namespace

@@ -28,18 +28,18 @@ class PrepareCommand final : public Command {
     return {.name = "prepare",
             .purpose = "Turns text (plain, JSON lines, gzip, zstd) into tokenised shards, as a DATA.toml says.",
             .positionals = {{.name = "DATA.toml", .help = "What to read, which tokenizer, where to write."}},
-            .takes_run_file = true,
             .example = "litespark prepare data.toml --output.eval_every=100 --output.eval_path=data/eval"};
   }
 
+  void visit_file(Fields& fields) override { config_.visit(fields); }
+
   ExitCode run(const CommandLine& line) override {
-    PrepareConfig config;
-    const Fields fields = Fields::of(config);
+    const Fields fields = Fields::of(config_);
     const std::filesystem::path path = line.positionals.at(0);
     read_toml(read_text_file(path, kLargestConfigBytes), path.filename().string(), fields);
     apply_overrides(line.overrides, fields);
     const bool is_terminal = isatty(STDERR_FILENO) == 1;
-    const PrepareReport report = prepare_data(config, [&](int64_t done, int64_t total) {
+    const PrepareReport report = prepare_data(config_, [&](int64_t done, int64_t total) {
       if (is_terminal) std::cerr << "\rprepare: " << done * 100 / std::max<int64_t>(total, 1) << "%" << std::flush;
     });
     if (is_terminal) std::cerr << "\n";
@@ -49,6 +49,9 @@ class PrepareCommand final : public Command {
     std::cout << fixed_text(report.seconds, 1) << " s, " << fixed_text(bytes / report.seconds / 1e6, 1) << " MB/s\n";
     return ExitCode::kDone;
   }
+
+ private:
+  PrepareConfig config_;
 };
 
 }  // namespace

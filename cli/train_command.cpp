@@ -146,7 +146,6 @@ class TrainCommand final : public Command {
     return {.name = "train",
             .purpose = "Trains a model as a run file says; continues the run when its folder holds a checkpoint.",
             .positionals = {{.name = "RUN.toml", .help = "The run file."}},
-            .takes_run_file = true,
             .example = "litespark train configs/5m.toml --train.steps=100 --optim.lr=1e-3"};
   }
 
@@ -157,6 +156,8 @@ class TrainCommand final : public Command {
                 .unit = "devices",
                 .range = between(1, 1 << 20)});
   }
+
+  void visit_file(Fields& fields) override { defaults_.visit(fields); }
 
   ExitCode run(const CommandLine& line) override {
     RunConfig config = load_run(with_gpus(line, gpus_));
@@ -176,6 +177,7 @@ class TrainCommand final : public Command {
 
  private:
   std::optional<int64_t> gpus_;
+  RunConfig defaults_;
 };
 
 }  // namespace

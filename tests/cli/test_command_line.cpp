@@ -47,11 +47,13 @@ TEST(CommandLine, NoCommandShowsTheHelpAndExitsTwo) {
 
 TEST(CommandLine, EveryCommandsHelpShowsPurposeUsageAndExample) {
   const std::string help = run_litespark({"help"}).output;
-  for (const char* command : {"train", "plan", "verify"}) {
+  for (const char* command : {"train", "plan", "verify", "prepare", "tokenize"}) {
     EXPECT_TRUE(contains(help, std::string("  ") + command + " "));
     const std::string text = run_litespark({command, "--help"}).output;
     EXPECT_TRUE(contains(text, std::string("usage: litespark ") + command));
-    EXPECT_TRUE(contains(text, std::string("example\n  litespark ") + command));
+    const size_t example = text.find("\nexample\n");
+    ASSERT_NE(example, std::string::npos) << command;
+    EXPECT_TRUE(contains(text.substr(example), std::string("litespark ") + command + " "));
   }
 }
 
@@ -93,6 +95,15 @@ TEST(CommandLine, WrongTypesAndRangesAreRefused) {  // report:B45
   EXPECT_TRUE(contains(refused({"plan", kConfig, "--schedule.name=cosin"}), "did you mean \"cosine\"?"));
   EXPECT_TRUE(contains(refused({"plan", kConfig, "--train=3"}), "is a section"));
   EXPECT_TRUE(contains(refused({"plan", kConfig, "--json=maybe"}), "expected true or false"));
+}
+
+TEST(CommandLine, EveryCommandChecksItsOwnFilesKeys) {
+  EXPECT_TRUE(contains(refused({"prepare", "data.toml", "--output.evl_every=3"}), "did you mean output.eval_every?"));
+  EXPECT_TRUE(contains(refused({"prepare", "data.toml", "--train.steps=3"}), "unknown key; got train.steps"));
+  const std::string help = run_litespark({"prepare", "--help"}).output;
+  EXPECT_TRUE(contains(help, "keys of DATA.toml"));
+  EXPECT_TRUE(contains(help, "--output.eval_every"));
+  EXPECT_EQ(help.find("--train.steps"), std::string::npos);
 }
 
 TEST(CommandLine, OverridesAreWrittenWithAnEqualsSign) {
