@@ -28,6 +28,7 @@ struct HeadNormArgs {
   int heads;     // H
   int kv_heads;  // K
   int head_dim;  // D
+  int team;      // lanes a head, forward only
   float eps;
 };
 
@@ -35,6 +36,12 @@ template <class T, int kWidth>
 __global__ void __launch_bounds__(kHeadThreads) head_norm_forward_kernel(HeadNormArgs<T> args);
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kHeadThreads) head_norm_backward_kernel(HeadNormArgs<T> args);
+
+/// Smallest of 8, 16 and 32 lanes that hold a head of whole vectors in one access each; 32 otherwise.
+constexpr int team_lanes(int head_dim) {
+  if (head_dim % kVectorWidth != 0) return kWarpSize;
+  return head_dim <= 8 * kVectorWidth ? 8 : head_dim <= 16 * kVectorWidth ? 16 : kWarpSize;
+}
 
 /// Whole vectors where D allows, else single elements; throws when a head is wider than a team.
 bool is_wide_head(std::string_view op, int head_dim) {
@@ -61,9 +68,10 @@ void CudaBackend::run(const op::HeadNormForward<Tensor>& op) {
                                .heads = op.num_heads,
                                .kv_heads = op.num_kv_heads,
                                .head_dim = op.head_dim,
+                               .team = team_lanes(op.head_dim),
                                .eps = op.eps};
-    const int64_t warps = args.tokens * (op.num_heads + 2 * op.num_kv_heads);
-    const unsigned grid = grid_size(op.kName, ceil_div(warps, kHeadThreads / kWarpSize));
+    const int64_t heads = args.tokens * (op.num_heads + 2 * op.num_kv_heads);
+    const unsigned grid = grid_size(op.kName, ceil_div(heads, kHeadThreads / args.team));
     if (is_wide_head(op.kName, op.head_dim)) {
       head_norm_forward_kernel<T, kVectorWidth><<<grid, kHeadThreads, 0, context_.stream>>>(args);
     } else {
@@ -87,6 +95,7 @@ void CudaBackend::run(const op::HeadNormBackward<Tensor>& op) {
                                .heads = op.num_heads,
                                .kv_heads = op.num_kv_heads,
                                .head_dim = op.head_dim,
+                               .team = kWarpSize,
                                .eps = 0};
     if (parts == 0) return;
     const unsigned grid = grid_size(op.kName, parts);
@@ -112,36 +121,44 @@ void CudaBackend::run(const op::HeadNormBackward<Tensor>& op) {
 
 namespace {
 
-// A warp a head, lanes past D / kWidth idle. Traffic an element: qkv read, out written: 4 bytes in bf16.
+// A team of 8, 16 or 32 lanes a head, so that heads of 64 and 128 leave no lane idle. Traffic an element: qkv read, out
+// written: 4 bytes in bf16.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kHeadThreads) head_norm_forward_kernel(HeadNormArgs<T> args) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int64_t item = (static_cast<int64_t>(blockIdx.x) * kHeadThreads + threadIdx.x) / kWarpSize;
+  const int team = args.team;
+  const int lane = static_cast<int>(threadIdx.x) % team;
+  const int64_t item = (static_cast<int64_t>(blockIdx.x) * kHeadThreads + threadIdx.x) / team;
   const int heads_total = args.heads + 2 * args.kv_heads;
   const int64_t token = item / heads_total;
   const int head = static_cast<int>(item % heads_total);
-  if (token >= args.tokens) return;
+  const bool exists = token < args.tokens;
   const int64_t start = item * args.head_dim;
   float values[kHeadSteps][kWidth] = {};
   float square_sum = 0;
 #pragma unroll
   for (int s = 0; s < kHeadSteps; ++s) {
-    const int at = (lane + s * kWarpSize) * kWidth;
-    if (at < args.head_dim) load_floats(args.qkv + start + at, values[s]);
+    const int at = (lane + s * team) * kWidth;
+    if (exists && at < args.head_dim) load_floats(args.qkv + start + at, values[s]);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) square_sum += values[s][i] * values[s][i];
   }
+  for (int distance = team / 2; distance > 0; distance /= 2) {
+    square_sum += __shfl_xor_sync(kFullWarp, square_sum, distance);
+  }
+  if (!exists) return;
   const int normed = args.heads + args.kv_heads;
   const float* weight = head < args.heads ? args.q_weight : args.k_weight;
-  const float rstd = 1.0f / sqrtf(warp_sum(square_sum) / static_cast<float>(args.head_dim) + args.eps);
+  const float rstd = 1.0f / sqrtf(square_sum / static_cast<float>(args.head_dim) + args.eps);
   if (head < normed && lane == 0) args.rstd[token * normed + head] = rstd;
 #pragma unroll
   for (int s = 0; s < kHeadSteps; ++s) {
-    const int at = (lane + s * kWarpSize) * kWidth;
+    const int at = (lane + s * team) * kWidth;
     if (at >= args.head_dim) break;
+    if (head < normed) {
+      float weights[kWidth];
+      load_floats(weight + at, weights);
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      if (head < normed) values[s][i] *= rstd * weight[at + i];
+      for (int i = 0; i < kWidth; ++i) values[s][i] *= rstd * weights[i];
     }
     store_floats(args.out + start + at, values[s]);
   }
