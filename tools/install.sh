@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the missing Debian/Ubuntu packages of a package set; does nothing when everything is there.
 #   tools/install.sh build          what the litespark program needs
-#   tools/install.sh test           the above, and what ./test.sh needs
+#   tools/install.sh quickstart     the above, and the text that ./quickstart.sh trains on
+#   tools/install.sh test           build, and what ./test.sh needs, and what ./test.sh needs
 #   tools/install.sh tsan           the above, and a clang with the OpenMP runtime for the thread sanitizer
 #   tools/install.sh --list test    prints the packages and installs nothing
 set -euo pipefail
@@ -44,9 +45,10 @@ list_only=0
 if [ "${1:-}" = --list ]; then list_only=1; shift; fi
 case "${1:-}" in
   build) packages=$build_packages ;;
+  quickstart) packages="$build_packages bible-kjv" ;;
   test) packages="$build_packages $test_packages" ;;
   tsan) packages="$build_packages $test_packages $tsan_packages" ;;
-  *) echo "usage: tools/install.sh [--list] build|test|tsan" >&2; exit 2 ;;
+  *) echo "usage: tools/install.sh [--list] build|quickstart|test|tsan" >&2; exit 2 ;;
 esac
 if [ "$list_only" = 1 ]; then printf '%s\n' $packages; exit 0; fi
 

@@ -8,6 +8,7 @@
 #include "core/threads.h"
 #include "data/shard_writer.h"
 #include "io/file.h"
+#include "prepare/train_tokenizer.h"
 
 namespace litespark {
 namespace {
@@ -127,6 +128,17 @@ void PrepareConfig::Input::visit(Fields& fields) {
 
 void PrepareConfig::TokenizerSection::visit(Fields& fields) {
   fields.add({.path = "path", .value = &path, .help = "tokenizer.json, or the folder that holds it."});
+  fields.add(
+      {.path = "train_vocab_size",
+       .value = &train_vocab_size,
+       .help =
+           "Learn a byte-level BPE of this many tokens from the input first and write it to path; 0: path holds one.",
+       .unit = "tokens",
+       .range = between(0, 1 << 24)});
+  fields.add({.path = "pattern",
+              .value = &pattern,
+              .help = "How a learned tokenizer cuts text into words.",
+              .choices = {"gpt2", "llama3", "qwen2"}});
   fields.add({.path = "append", .value = &append, .help = "Token that ends every document, counted in its length."});
   fields.add({.path = "prepend", .value = &prepend, .help = "Token that begins every document."});
 }
@@ -161,8 +173,24 @@ void PrepareConfig::validate() const {
   }
 }
 
+void for_each_document(const PrepareConfig& config,
+                       const std::function<void(const std::string& text, bool is_held_out)>& body) {
+  int64_t number = 0;
+  std::string text;
+  for (const std::string& path : config.input.paths) {
+    DocumentReader reader(
+        path, {.format = config.input.format, .split = config.input.split, .text_key = config.input.text_key});
+    while (reader.next(text)) {
+      const int64_t every = config.output.eval_every;
+      body(text, every > 0 && number % every == every - 1);
+      ++number;
+    }
+  }
+}
+
 PrepareReport prepare_data(const PrepareConfig& config, const PrepareProgress& progress) {
   config.validate();
+  if (config.tokenizer.train_vocab_size > 0) train_tokenizer(config);
   return Preparation(config, progress).run();
 }
 

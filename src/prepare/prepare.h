@@ -11,6 +11,7 @@
 #include "core/fields.h"
 #include "data/shard_format.h"
 #include "prepare/document_reader.h"
+#include "token/known_pattern.h"
 #include "token/tokenizer.h"
 
 namespace litespark {
@@ -26,6 +27,8 @@ struct PrepareConfig {
   } input;
   struct TokenizerSection {
     std::string path;
+    int64_t train_vocab_size = 0;  ///< learn a byte-level BPE of this size first; 0: `path` holds one
+    token::KnownPattern pattern = token::KnownPattern::kLlama3;
     std::string append;   ///< token that ends every document; empty: none
     std::string prepend;  ///< token that begins every document; empty: none
     void visit(Fields& fields);
@@ -48,6 +51,10 @@ struct PrepareReport {
   ShardDescription eval;  ///< without shards when nothing was held out
   double seconds = 0;
 };
+
+/// Calls `body` with every document in order, and whether it is held out.
+void for_each_document(const PrepareConfig& config,
+                       const std::function<void(const std::string& text, bool is_held_out)>& body);
 
 /// Told of file bytes read and of all input bytes.
 using PrepareProgress = std::function<void(int64_t bytes_done, int64_t bytes_total)>;

@@ -4,12 +4,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
 namespace litespark::token {
 
-enum class KnownPattern { kGpt2, kLlama3, kQwen };
+enum class KnownPattern : uint8_t { kGpt2, kLlama3, kQwen };
 
 /// The patterns as tokenizer.json files spell them (Oniguruma syntax).
 inline constexpr std::string_view kGpt2Pattern =
