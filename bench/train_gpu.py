@@ -52,7 +52,7 @@ def run_litespark(binary, case, steps):
     handle = pynvml.nvmlDeviceGetHandleByIndex(0)
     command = [binary, "train", CONFIGS[case["model"]], f"--train.micro_batch={case['batch']}",
                f"--data.seq_len={case['length']}", f"--train.steps={steps}", "--train.log_every=1", "--out=build/bench_run",
-               "--schedule.warmup=0", *case["overrides"]]
+               "--schedule.warmup=0", "--checkpoint.at_end=false", *case["overrides"]]
     subprocess.run(["rm", "-rf", "build/bench_run"], check=True)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     rows, peak, tail = [], 0.0, []

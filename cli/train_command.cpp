@@ -80,7 +80,8 @@ class TrainingRun {
     } else {
       fill_weights(executor_, config);
     }
-    store_.require_space(checkpoint_bytes(context_.params, context_.folder_dtype));
+    if (config.checkpoint.at_end || config.checkpoint.every > 0)
+      store_.require_space(checkpoint_bytes(context_.params, context_.folder_dtype));
     write_text_file(out_ / "run.toml", context_.run_toml);
   }
 
@@ -111,8 +112,10 @@ class TrainingRun {
                          .should_stop = StopRequest::is_made,
                          .totals = [&] { return totals_; }};
     const RunEnd end = run_training(trainer_, &saver, eval_source_.get(), plan, hooks);
-    progress.note((end == RunEnd::kStopped ? "stopped; saved " : "done; saved ") +
-                  store_.path_of(trainer_.steps_done()).string());
+    progress.note((end == RunEnd::kStopped ? "stopped; saved "
+                   : plan.saves_at_end     ? "done; saved "
+                                           : "done; newest ") +
+                  (store_.newest() ? store_.path_of(*store_.newest()).string() : "checkpoint: none"));
     return end;
   }
 

@@ -3,7 +3,7 @@
 # Installs the missing Debian/Ubuntu packages of a package set; does nothing when everything is there.
 #   tools/install.sh build          what the litespark program needs
 #   tools/install.sh quickstart     the above, and the text that ./quickstart.sh trains on
-#   tools/install.sh test           build, and what ./test.sh needs, and what ./test.sh needs
+#   tools/install.sh test           build, and what ./test.sh needs
 #   tools/install.sh tsan           the above, and a clang with the OpenMP runtime for the thread sanitizer
 #   tools/install.sh --list test    prints the packages and installs nothing
 set -euo pipefail

@@ -11,6 +11,13 @@
 
 namespace litespark {
 
+/// For a GPU of a hundred and more multiprocessors: logits of about a gibibyte in bf16, 1,024 to 8,192 rows.
+constexpr int64_t gpu_head_chunk_rows(int64_t vocab_size) {
+  int64_t rows = 8192;
+  while (rows > 1024 && rows * vocab_size > (int64_t{1} << 29) + (int64_t{1} << 27)) rows /= 2;
+  return rows;
+}
+
 /// One linear layer: y [rows, out] = x [rows, in] w^T.
 struct LinearShape {
   int64_t rows = 0;
@@ -31,6 +38,9 @@ class BackendSizes {
   virtual bool packs_weights(DType compute) const = 0;
   /// Of one packed copy; depends on the features and the dtype, not on `shape.rows`.
   virtual int64_t packed_bytes(const LinearShape& shape, op::PackForm form) const = 0;
+  /// Rows of logits at a time when nobody asks for a number: enough to keep this device's matmul busy with `vocab_size`
+  /// columns, few enough to stay a small part of the plan.
+  virtual int64_t preferred_head_chunk_rows(int64_t /*vocab_size*/) const { return 512; }
   virtual int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const = 0;
   virtual int64_t matmul_backward_input_scratch_bytes(const LinearShape& shape) const = 0;
   virtual int64_t matmul_backward_weight_scratch_bytes(const LinearShape& shape) const = 0;

@@ -39,8 +39,8 @@ void validate_options(const ModelConfig& config, const ProgramOptions& options) 
                         "1 to max_position_embeddings = " + std::to_string(config.max_position_embeddings));
     }
   }
-  if (options.head_chunk_rows <= 0) {
-    throw ConfigError("train.head_chunk_rows", "must be positive", options.head_chunk_rows, "1 or more");
+  if (options.head_chunk_rows < 0) {
+    throw ConfigError("train.head_chunk_rows", "must not be negative", options.head_chunk_rows, "0 or more");
   }
   if (options.recompute == Recompute::kEveryK &&
       (options.recompute_every <= 0 || options.recompute_every > config.num_hidden_layers)) {
@@ -204,6 +204,9 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   validate_options(config, options);
   Program program{.config = config, .options = options};
   program.sizes_are_exact = sizes.exact();
+  if (options.head_chunk_rows == 0) {
+    program.options.head_chunk_rows = sizes.preferred_head_chunk_rows(config.vocab_size);
+  }
   program.params = make_param_table(config);
   const bool packs = sizes.packs_weights(options.compute);
   declare_batch(program);

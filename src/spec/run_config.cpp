@@ -191,6 +191,9 @@ void CheckpointSection::visit(Fields& fields) {
               .help = "Checkpoints at multiples of this many steps are kept for good; 0: none.",
               .unit = "steps",
               .range = at_least(0)});
+  fields.add({.path = "at_end",
+              .value = &at_end,
+              .help = "Save after the last step; off for runs that only measure. A stop by a signal always saves."});
   fields.add({.path = "async", .value = &async, .help = "Write checkpoints while the next steps run."});
   fields.add({.path = "signal",
               .value = &signal,

@@ -149,6 +149,7 @@ struct CheckpointSection {
   int64_t every = 0;
   int64_t keep_last = 2;
   int64_t keep_every = 0;
+  bool at_end = true;
   bool async = true;
   SaveSignal signal = SaveSignal::kNone;
   std::string resume = "auto";

@@ -9,10 +9,6 @@ namespace litespark {
 CheckpointSaver::CheckpointSaver(const Executor& executor, CheckpointStore& store, const CheckpointContext& context,
                                  Options options)
     : executor_(executor), store_(store), context_(context), options_(options) {
-  const auto size = static_cast<size_t>(executor.program().params.flat_size);
-  for (std::vector<float>* buffer : {&snapshot_.master, &snapshot_.first_moment, &snapshot_.second_moment}) {
-    buffer->resize(size);
-  }
   if (options_.is_async) thread_ = std::thread([this] { work(); });
 }
 

@@ -21,7 +21,7 @@ class CheckpointSaver {
     bool is_async = true;
   };
 
-  /// Buffers for one snapshot are made here. `context` and `store` outlive the saver.
+  /// Buffers for one snapshot are made by the first save and kept. `context` and `store` outlive the saver.
   CheckpointSaver(const Executor& executor, CheckpointStore& store, const CheckpointContext& context, Options options);
   /// Waits for a running save; its error is lost, so call finish() first.
   ~CheckpointSaver();

@@ -64,7 +64,8 @@ RunPlan run_plan(const RunConfig& config, const BatchSource* eval_source) {
   return {.steps = config.train.steps,
           .eval_every = config.train.eval_every,
           .eval_batches = eval_batches,
-          .save_every = config.checkpoint.every};
+          .save_every = config.checkpoint.every,
+          .saves_at_end = config.checkpoint.at_end};
 }
 
 RunIdentity run_identity(const RunConfig& config, const ModelConfig& model, const std::string& data) {

@@ -128,6 +128,15 @@ TEST(LlamaProgram, AccumulatingTapesAddToEveryGradientAndFirstTapesToNone) {
   EXPECT_EQ(first_all, next_all);
 }
 
+TEST(LlamaProgram, TakesTheHeadChunkThatTheBackendPrefers) {
+  ProgramOptions options = tiny_options();
+  options.head_chunk_rows = 0;
+  EXPECT_EQ(make_llama_program(tiny_config(), options, PlainSizes()).options.head_chunk_rows, 512);
+  EXPECT_EQ(gpu_head_chunk_rows(128256), 4096);
+  EXPECT_EQ(gpu_head_chunk_rows(32000), 8192);
+  EXPECT_EQ(gpu_head_chunk_rows(10000000), 1024);
+}
+
 TEST(LlamaProgram, RefusesImpossibleOptionsByName) {
   const auto refuses = [](auto change) {
     ProgramOptions options = tiny_options();
@@ -137,7 +146,7 @@ TEST(LlamaProgram, RefusesImpossibleOptionsByName) {
   refuses([](ProgramOptions& o) { o.batch.num_tokens = 0; });
   refuses([](ProgramOptions& o) { o.batch.max_length = 65; });
   refuses([](ProgramOptions& o) { o.batch = {.num_tokens = 128, .max_documents = 1, .max_length = 128}; });
-  refuses([](ProgramOptions& o) { o.head_chunk_rows = 0; });
+  refuses([](ProgramOptions& o) { o.head_chunk_rows = -1; });
   refuses([](ProgramOptions& o) { o.recompute = Recompute::kEveryK, o.recompute_every = 5; });
 }
 

@@ -61,14 +61,11 @@ TEST(RunProgram, OptionsFollowTheFile) {
   EXPECT_FALSE(training_options(config).accumulates);
 }
 
-TEST(RunProgram, HeadChunksNeverPassTheBatch) {
+TEST(RunProgram, LeavesTheHeadChunkToTheBackendUnlessItIsGiven) {
   RunConfig config = run_of(DataSource::kSynthetic, Packing::kDocuments);
-  EXPECT_EQ(training_options(config).head_chunk_rows, 256);
+  EXPECT_EQ(training_options(config).head_chunk_rows, 0);
   config.train.head_chunk_rows = 100;
   EXPECT_EQ(training_options(config).head_chunk_rows, 100);
-  config.train.micro_batch = 16;
-  config.train.head_chunk_rows = 0;
-  EXPECT_EQ(training_options(config).head_chunk_rows, 512);
 }
 
 }  // namespace

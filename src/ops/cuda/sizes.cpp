@@ -13,6 +13,7 @@ class CudaSizes final : public BackendSizes {
   explicit CudaSizes(AttentionLibrary& attention) : attention_(attention) {}
 
   bool exact() const override { return true; }
+  int64_t preferred_head_chunk_rows(int64_t vocab_size) const override { return gpu_head_chunk_rows(vocab_size); }
   bool packs_weights(DType) const override { return false; }
   int64_t packed_bytes(const LinearShape&, op::PackForm) const override { return 0; }
 
