@@ -41,26 +41,6 @@ void round_values_to_bf16(const KernelTable& kernels, float* values, int64_t cou
   });
 }
 
-RowProduct forward_product(const op::MatmulForward<Tensor>& op) {
-  return {.rows = op.x.num_elements() / op.in_features,
-          .n = op.out_features,
-          .k = op.in_features,
-          .source = op.x.dtype,
-          .destination = op.y.dtype,
-          .layout = op.packed.has_value() ? WeightLayout::kPacked : WeightLayout::kTransposed,
-          .has_bias = op.bias.has_value()};
-}
-
-RowProduct backward_product(const op::MatmulBackwardInput<Tensor>& op) {
-  return {.rows = op.dy.num_elements() / op.out_features,
-          .n = op.in_features,
-          .k = op.out_features,
-          .source = op.dy.dtype,
-          .destination = op.dx.dtype,
-          .layout = op.packed.has_value() ? WeightLayout::kPacked : WeightLayout::kPlain,
-          .accumulate = op.accumulate};
-}
-
 }  // namespace
 
 /// What one row product needs: the primitives of a full and of the last block, and the pieces of scratch.
@@ -92,6 +72,55 @@ bool MatmulLibrary::packs_weights(DType compute) const {
   return compute == DType::kBF16 || onednn_.has_blocked_f32();
 }
 
+WeightLayout MatmulLibrary::packed_layout(DType compute, op::PackForm form) const {
+  if (element_type(compute) == DType::kBF16 || onednn_.has_blocked_f32()) return WeightLayout::kPacked;
+  return form == op::PackForm::kForward ? WeightLayout::kTransposed : WeightLayout::kPlain;
+}
+
+RowProduct MatmulLibrary::forward_product(const LinearShape& shape) const {
+  return {
+      .rows = shape.rows,
+      .n = shape.out_features,
+      .k = shape.in_features,
+      .source = shape.compute,
+      .destination = shape.compute,
+      .layout = shape.weights_packed ? packed_layout(shape.compute, op::PackForm::kForward) : WeightLayout::kTransposed,
+      .weights_packed = shape.weights_packed,
+      .has_bias = shape.has_bias};
+}
+
+RowProduct MatmulLibrary::backward_product(const LinearShape& shape) const {
+  return {.rows = shape.rows,
+          .n = shape.in_features,
+          .k = shape.out_features,
+          .source = shape.compute,
+          .destination = shape.compute,
+          .layout = shape.weights_packed ? packed_layout(shape.compute, op::PackForm::kBackward) : WeightLayout::kPlain,
+          .weights_packed = shape.weights_packed};
+}
+
+RowProduct MatmulLibrary::product_of(const op::MatmulForward<Tensor>& op) const {
+  RowProduct product = forward_product({.rows = op.x.num_elements() / op.in_features,
+                                        .in_features = op.in_features,
+                                        .out_features = op.out_features,
+                                        .compute = op.x.dtype,
+                                        .has_bias = op.bias.has_value(),
+                                        .weights_packed = op.packed.has_value()});
+  product.destination = op.y.dtype;
+  return product;
+}
+
+RowProduct MatmulLibrary::product_of(const op::MatmulBackwardInput<Tensor>& op) const {
+  RowProduct product = backward_product({.rows = op.dy.num_elements() / op.out_features,
+                                         .in_features = op.in_features,
+                                         .out_features = op.out_features,
+                                         .compute = op.dy.dtype,
+                                         .weights_packed = op.packed.has_value()});
+  product.destination = op.dx.dtype;
+  product.accumulate = op.accumulate;
+  return product;
+}
+
 MatmulLibrary::RowPlan MatmulLibrary::plan_rows(const RowProduct& product) const {
   RowPlan plan;
   plan.converts = product.source == DType::kBF16 && !native_bf16_;
@@ -117,7 +146,7 @@ MatmulLibrary::RowPlan MatmulLibrary::plan_rows(const RowProduct& product) const
   const auto aligned = [](int64_t bytes) { return round_up(bytes, kScratchAlignment); };
   if (plan.converts) {
     plan.source_copy_bytes = aligned(plan.block_rows * product.k * 4);
-    if (product.layout != WeightLayout::kPacked) plan.weight_copy_bytes = aligned(product.n * product.k * 4);
+    if (!product.weights_packed) plan.weight_copy_bytes = aligned(product.n * product.k * 4);
   }
   if (plan.converts_destination) plan.destination_copy_bytes = aligned(plan.block_rows * product.n * 4);
   plan.library_bytes = aligned(std::max(onednn_.scratch_bytes(plan.block), onednn_.scratch_bytes(plan.last)));
@@ -216,43 +245,33 @@ int64_t MatmulLibrary::row_scratch_bytes(RowProduct product) const {
 }
 
 int64_t MatmulLibrary::matmul_forward_scratch_bytes(const LinearShape& shape) const {
-  return row_scratch_bytes({.rows = shape.rows,
-                            .n = shape.out_features,
-                            .k = shape.in_features,
-                            .source = shape.compute,
-                            .destination = shape.compute,
-                            .layout = shape.weights_packed ? WeightLayout::kPacked : WeightLayout::kTransposed,
-                            .has_bias = shape.has_bias});
+  return row_scratch_bytes(forward_product(shape));
 }
 
 int64_t MatmulLibrary::matmul_backward_input_scratch_bytes(const LinearShape& shape) const {
-  RowProduct product{.rows = shape.rows,
-                     .n = shape.in_features,
-                     .k = shape.out_features,
-                     .source = shape.compute,
-                     .destination = shape.compute,
-                     .layout = shape.weights_packed ? WeightLayout::kPacked : WeightLayout::kPlain};
+  RowProduct product = backward_product(shape);
   const int64_t overwriting = row_scratch_bytes(product);
   product.accumulate = true;
   return std::max(overwriting, row_scratch_bytes(product));
 }
 
 int64_t MatmulLibrary::packed_bytes(const LinearShape& shape, op::PackForm form) const {
+  if (packed_layout(shape.compute, form) != WeightLayout::kPacked) return shape.in_features * shape.out_features * 4;
   const bool forward = form == op::PackForm::kForward;
   return onednn_.packed_bytes(forward ? shape.in_features : shape.out_features,
                               forward ? shape.out_features : shape.in_features, element_type(shape.compute));
 }
 
 void MatmulLibrary::prepare(const op::MatmulForward<Tensor>& op) {
-  prepare_rows(forward_product(op), op.packed.data);
+  prepare_rows(product_of(op), op.packed.data);
 }
 
 void MatmulLibrary::prepare(const op::MatmulBackwardInput<Tensor>& op) {
-  prepare_rows(backward_product(op), op.packed.data);
+  prepare_rows(product_of(op), op.packed.data);
 }
 
 void MatmulLibrary::run(const op::MatmulForward<Tensor>& op) {
-  run_rows(forward_product(op),
+  run_rows(product_of(op),
            {.source = op.x.data,
             .weights = op.packed.has_value() ? op.packed.data : op.weight.data,
             .destination = op.y.data,
@@ -261,7 +280,7 @@ void MatmulLibrary::run(const op::MatmulForward<Tensor>& op) {
 }
 
 void MatmulLibrary::run(const op::MatmulBackwardInput<Tensor>& op) {
-  run_rows(backward_product(op),
+  run_rows(product_of(op),
            {.source = op.dy.data,
             .weights = op.packed.has_value() ? op.packed.data : op.weight.data,
             .destination = op.dx.data},
@@ -272,16 +291,22 @@ void MatmulLibrary::prepare(const op::PackWeight<Tensor>&) {}
 
 void MatmulLibrary::run(const op::PackWeight<Tensor>& op) {
   const bool forward = op.form == op::PackForm::kForward;
-  const int64_t outputs = op.weight.rows();
-  const int64_t inputs = op.weight.columns();
-  const int64_t k = forward ? inputs : outputs;
-  const int64_t n = forward ? outputs : inputs;
-  const DType element = element_type(op.compute_bf16 ? DType::kBF16 : DType::kF32);
-  const int64_t bytes = onednn_.packed_bytes(k, n, element);
+  const DType compute = op.compute_bf16 ? DType::kBF16 : DType::kF32;
+  const LinearShape shape{.in_features = op.weight.columns(), .out_features = op.weight.rows(), .compute = compute};
+  const int64_t bytes = packed_bytes(shape, op.form);
   if (op.packed.bytes() < bytes) throw InternalError("pack_weight", "packed copy too small", op.packed.bytes(), bytes);
-  onednn_.pack(k, n, element, forward ? WeightLayout::kTransposed : WeightLayout::kPlain, op.weight.as<float>(),
-               op.packed.data);
-  if (op.compute_bf16 && element == DType::kF32) {
+  const auto* weight = op.weight.as<float>();
+  if (packed_layout(compute, op.form) == WeightLayout::kPacked) {
+    const int64_t k = forward ? shape.in_features : shape.out_features;
+    const int64_t n = forward ? shape.out_features : shape.in_features;
+    onednn_.pack(k, n, element_type(compute), forward ? WeightLayout::kTransposed : WeightLayout::kPlain, weight,
+                 op.packed.data);
+  } else {
+    auto* copy = static_cast<float*>(op.packed.data);
+    parallel_ranges(threads_, bytes / 4, kConvertBlock,
+                    [&](int64_t begin, int64_t end) { std::copy(weight + begin, weight + end, copy + begin); });
+  }
+  if (op.compute_bf16 && !native_bf16_) {
     round_values_to_bf16(kernel_table(isa_), static_cast<float*>(op.packed.data), bytes / 4, threads_);
   }
 }

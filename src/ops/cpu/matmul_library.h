@@ -19,6 +19,7 @@ struct RowProduct {
   DType source = DType::kF32;
   DType destination = DType::kF32;
   WeightLayout layout = WeightLayout::kTransposed;
+  bool weights_packed = false;  ///< weights hold the element type that the product runs in
   bool has_bias = false;
   bool accumulate = false;
 };
@@ -65,6 +66,12 @@ class MatmulLibrary final : public BackendSizes {
   struct SliceCall;
 
   DType element_type(DType compute) const;
+  /// What PackWeight writes: the library's blocks where it has such, else the rows of the weight as they are.
+  WeightLayout packed_layout(DType compute, op::PackForm form) const;
+  RowProduct forward_product(const LinearShape& shape) const;
+  RowProduct backward_product(const LinearShape& shape) const;
+  RowProduct product_of(const op::MatmulForward<Tensor>& op) const;
+  RowProduct product_of(const op::MatmulBackwardInput<Tensor>& op) const;
   RowPlan plan_rows(const RowProduct& product) const;
   SlicePlan plan_slices(int64_t tokens, int64_t outputs, int64_t inputs, DType dtype) const;
   int64_t row_scratch_bytes(RowProduct product) const;
