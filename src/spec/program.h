@@ -44,12 +44,12 @@ struct ProgramOptions {
   DType compute = DType::kF32;   ///< matmul and attention operands
   DType residual = DType::kF32;  ///< residual stream and its gradient
   Recompute recompute = Recompute::kNone;
-  int64_t recompute_every = 1;    ///< layers between kept residuals for kEveryK
-  bool accumulates = false;       ///< also make the tape of micro-batches after the first
-  bool has_training = true;       ///< gradients, optimizer, train tapes
-  bool has_logits = false;        ///< a phase that leaves all logits in a persistent tensor
+  int64_t recompute_every = 1;  ///< layers between kept residuals for kEveryK
+  bool accumulates = false;     ///< also make the tape of micro-batches after the first
+  bool has_training = true;     ///< gradients, optimizer, train tapes
+  bool has_logits = false;      ///< a phase that leaves all logits in a persistent tensor
   int64_t head_chunk_rows = 0;  ///< rows of logits that exist at a time; 0: as BackendSizes prefers
-  double z_loss = 0;              ///< coefficient of log_sum_exp^2
+  double z_loss = 0;            ///< coefficient of log_sum_exp^2
   AdamWOptions adamw;
   std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
 };

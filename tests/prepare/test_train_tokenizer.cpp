@@ -5,6 +5,7 @@
 #include "data/shard_set.h"
 #include "prepare/compressed_files.h"
 #include "prepare/train_tokenizer.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
@@ -12,7 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(TrainTokenizer, LearnsFromTheInputWithoutTheHeldOutDocuments) {
-  const fs::path folder = fs::path(testing::TempDir()) / "train_tokenizer_test";
+  const test::TemporaryFolder scratch;
+  const fs::path folder = scratch.path() / "train_tokenizer_test";
   fs::remove_all(folder);
   fs::create_directories(folder);
   std::string text;
