@@ -22,7 +22,8 @@ constexpr std::array<std::string_view, 10> kCodeKeys = {
     "trust_remote_code", "remote_code",      "code_revision",   "code_path",       "module_path"};
 
 bool is_empty_value(const json& value) {
-  return value.is_null() || value == false || (value.is_structured() && value.empty()) || value == "";
+  return value.is_null() || value == false || (value.is_structured() && value.empty()) ||
+         (value.is_string() && value.get_ref<const std::string&>().empty());
 }
 
 bool names_implementation(std::string_view key) {

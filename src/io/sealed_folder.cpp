@@ -129,7 +129,7 @@ SealedManifest check_sealed_folder(const fs::path& folder) {
   if (marker != marker_text(manifest_text)) {
     throw DataError((folder / kCompleteMarker).string(), "does not vouch for manifest.json: one of them is damaged");
   }
-  const SealedManifest manifest = parse_manifest(manifest_text, (folder / kManifest).string());
+  SealedManifest manifest = parse_manifest(manifest_text, (folder / kManifest).string());
   for (const auto& [name, file] : manifest.files) check_file(path_inside(folder, name, kManifest), file);
   for (const std::string& name : plain_files(folder)) {
     if (!manifest.files.contains(name)) throw DataError((folder / name).string(), "is not part of the sealed folder");

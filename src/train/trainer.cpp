@@ -30,7 +30,7 @@ StepState fresh_state(const StepState& previous) {
 }  // namespace
 
 Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batch)
-    : executor_(executor), options_(std::move(options)), next_batch_(std::move(next_batch)) {
+    : executor_(executor), options_(options), next_batch_(std::move(next_batch)) {
   options_.schedule.validate();
   if (options_.accumulation <= 0) {
     throw ConfigError("train.accumulation", "must be positive", options_.accumulation, "1 or more");
