@@ -53,4 +53,4 @@ original=$(wc -c <$data/held_out.txt)
 packed=$(gzip -9 -c $data/held_out.txt | wc -c)
 echo "gzip -9 needs $(awk -v p="$packed" -v o="$original" 'BEGIN { printf "%.3f", p * 8 / o }') bits per byte for the same text"
 $litespark generate $run --prompt="And it came to pass" --max_tokens=120 --temperature=0.8 --top_p=0.95
-printf '\ncheckpoint: %s\nmetrics:    %s/metrics.jsonl\n' "$(ls -d $run/checkpoints/step-* | sort -V | tail -1)" "$run"
+printf '\ncheckpoint: %s\nmetrics:    %s/metrics.jsonl\nreport:     %s/report.html\n' "$(ls -d $run/checkpoints/step-* | sort -V | tail -1)" "$run" "$run"

@@ -15,5 +15,6 @@ std::unique_ptr<Command> make_tokenize_command();
 std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_generate_command();
 std::unique_ptr<Command> make_eval_command();
+std::unique_ptr<Command> make_report_command();
 
 }  // namespace litespark::cli

@@ -5,11 +5,13 @@
 #include <optional>
 
 #include "commands.h"
+#include "core/json_text.h"
 #include "core/text_table.h"
 #include "data/loader.h"
 #include "io/file.h"
 #include "plan/memory_table.h"
 #include "progress.h"
+#include "report/page.h"
 #include "run_setup.h"
 #include "spec/run_program.h"
 #include "stop_request.h"
@@ -47,6 +49,22 @@ std::string decay_groups_text(const ParamTable& params) {
   for (const ParamSpec& param : params.params) (param.is_decayed ? decayed : plain) += param.shape.num_elements();
   return "weight decay on " + count_text(decayed) + " parameters (tensors of two or more dimensions), none on " +
          count_text(plain) + "\n";
+}
+
+/// What `litespark plan --json` prints and the headline, for the report.
+std::string memory_json(const std::string& headline, const Program& program) {
+  return "{\"model\": {\"parameters\": " + std::to_string(program.params.num_parameters) +
+         ", \"headline\": " + json_string(headline) +
+         "}, \"memory\": " + memory_table_json(make_memory_table(program)) + "}\n";
+}
+
+/// The run is done whatever becomes of its page, so a failure is only said.
+void write_run_report(const fs::path& out) {
+  try {
+    std::cout << "report: " << report::write_report(out).string() << std::endl;
+  } catch (const Error& error) {
+    std::cerr << "warning: no report: " << error.what() << std::endl;
+  }
 }
 
 /// Everything of one run that lives as long as it.
@@ -172,10 +190,15 @@ class TrainCommand final : public Command {
     if (start.checkpoint) backend->set_tuning(read_checkpoint_tuning(*start.checkpoint));
     config = fit_into_memory(config, model, backend->sizes(), backend->free_bytes());
     Program program = make_llama_program(model, training_options(config), backend->sizes());
-    std::cout << run_headline(config, program) << decay_groups_text(program.params) << "\n"
+    const std::string headline = run_headline(config, program);
+    const std::string memory = memory_json(headline.substr(0, headline.find('\n')), program);
+    std::cout << headline << decay_groups_text(program.params) << "\n"
               << format_memory_table(make_memory_table(program)) << std::endl;
     TrainingRun training(config, std::move(start), std::move(program), *backend);
-    return training.run() == RunEnd::kStopped ? ExitCode::kStopped : ExitCode::kDone;
+    write_text_file(fs::path(config.out) / "memory.json", memory);
+    const RunEnd end = training.run();
+    write_run_report(config.out);
+    return end == RunEnd::kStopped ? ExitCode::kStopped : ExitCode::kDone;
   }
 
  private:

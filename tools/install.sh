@@ -31,6 +31,7 @@ test_packages='
   python3
   libgtest-dev
   librapidcheck-dev
+  chromium
   clang-format-14|clang-format
   clang-tidy-14|clang-tidy
 '
