@@ -44,7 +44,7 @@ Progress::~Progress() {
   if (has_open_line_) std::cout << std::endl;
 }
 
-std::string Progress::line_of(const StepRecord& record) {
+std::string Progress::line_of(const StepRecord& record, const StepMeasurements& measurements) {
   // A mean from the first step on: early steps weigh equally until the window is full.
   ++num_shown_;
   const double weight = std::max(kSmoothing, 1.0 / static_cast<double>(num_shown_));
@@ -55,14 +55,16 @@ std::string Progress::line_of(const StepRecord& record) {
   const std::string trend = std::abs(difference) < 5e-5 ? "" : difference < 0 ? " (falling)" : " (rising)";
   return "step " + std::to_string(record.step) + "/" + std::to_string(steps_) + "  loss " + fixed_text(record.loss, 4) +
          (is_terminal_ ? trend : "") + "  grad norm " + fixed_text(record.grad_norm, 3) + "  lr " +
-         rate_text(record.lr) + "  " + fixed_text(tokens / record.seconds, 0) + " tokens/s  data wait " +
+         rate_text(record.lr) + "  " + fixed_text(tokens / record.seconds, 0) + " tokens/s" +
+         (measurements.mfu ? "  MFU " + fixed_text(100.0 * *measurements.mfu, 1) + "%" : "") +
+         (measurements.watts ? "  " + fixed_text(*measurements.watts, 1) + " W" : "") + "  data wait " +
          fixed_text(100.0 * record.data_wait_seconds / record.seconds, 1) + "%  left " +
          duration_text(smooth_seconds_ * static_cast<double>(steps_ - record.step)) +
          (record.skipped ? "  skipped" : "");
 }
 
-void Progress::show(const StepRecord& record) {
-  const std::string line = line_of(record);
+void Progress::show(const StepRecord& record, const StepMeasurements& measurements) {
+  const std::string line = line_of(record, measurements);
   tokens_before_ = record.tokens;
   const bool is_worth_a_line = record.step % log_every_ == 0 || record.step == steps_ || record.skipped;
   const auto now = std::chrono::steady_clock::now();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "train/metrics_log.h"
 #include "train/run_loop.h"
 
 namespace litespark::cli {
@@ -18,13 +19,13 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void show(const StepRecord& record);
+  void show(const StepRecord& record, const StepMeasurements& measurements);
   void show_eval(int64_t step, const EvalResult& result);
   /// A line of its own, below what stands there.
   void note(const std::string& text);
 
  private:
-  std::string line_of(const StepRecord& record);
+  std::string line_of(const StepRecord& record, const StepMeasurements& measurements);
 
   int64_t steps_;
   int64_t log_every_;

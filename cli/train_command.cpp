@@ -12,6 +12,7 @@
 #include "plan/memory_table.h"
 #include "progress.h"
 #include "report/page.h"
+#include "run_meter.h"
 #include "run_setup.h"
 #include "spec/run_program.h"
 #include "stop_request.h"
@@ -111,16 +112,21 @@ class TrainingRun {
     }
     const StopRequest stop(config_.checkpoint.signal);
     MetricsLog metrics(out_ / "metrics.jsonl", trainer_.steps_done());
+    RunMeter meter(config_, executor_.program().config, executor_.backend(), totals_);
+    std::cout << meter.headline() << std::flush;
     Progress progress(plan.steps, config_.train.log_every, trainer_.steps_done(), trainer_.tokens_done());
     CheckpointSaver saver(
         executor_, store_, context_,
         {.retention = {.keep_last = config_.checkpoint.keep_last, .keep_every = config_.checkpoint.keep_every},
          .is_async = config_.checkpoint.async});
+    int64_t tokens_before = trainer_.tokens_done();
     const RunHooks hooks{.on_step =
                              [&](const StepRecord& record) {
                                totals_.train_seconds += record.seconds;
-                               metrics.add(record);
-                               progress.show(record);
+                               const StepMeasurements measured = meter.measure(record, record.tokens - tokens_before);
+                               tokens_before = record.tokens;
+                               metrics.add(record, measured);
+                               progress.show(record, measured);
                              },
                          .on_eval =
                              [&](int64_t step, const EvalResult& result) {
@@ -128,12 +134,17 @@ class TrainingRun {
                                progress.show_eval(step, result);
                              },
                          .should_stop = StopRequest::is_made,
-                         .totals = [&] { return totals_; }};
+                         .totals =
+                             [&] {
+                               meter.update(totals_);
+                               return totals_;
+                             }};
     const RunEnd end = run_training(trainer_, &saver, eval_source_.get(), plan, hooks);
     progress.note((end == RunEnd::kStopped ? "stopped; saved "
                    : plan.saves_at_end     ? "done; saved "
                                            : "done; newest ") +
                   (store_.newest() ? store_.path_of(*store_.newest()).string() : "checkpoint: none"));
+    progress.note(meter.finish(trainer_.steps_done(), trainer_.tokens_done()));
     return end;
   }
 
@@ -157,8 +168,7 @@ class TrainingRun {
   CheckpointContext context_;
   std::optional<Loader> loader_;
   Trainer trainer_;
-  /// No meter yet: the energy is unavailable, not zero.
-  RunTotals totals_{.joules = -1};
+  RunTotals totals_;
 };
 
 class TrainCommand final : public Command {
@@ -183,6 +193,7 @@ class TrainCommand final : public Command {
   ExitCode run(const CommandLine& line) override {
     RunConfig config = load_run(with_gpus(line, gpus_));
     refuse_unsupported(config);
+    (void)grid_intensity(config.meter.grid, config.meter.grid_intensity);  // refused before anything is made
     const ModelConfig model = model_of(config);
     TrainingRun::Start start{.store = CheckpointStore(make_run_folder(config) / "checkpoints"), .checkpoint = {}};
     start.checkpoint = resume_from(config, start.store);

@@ -14,10 +14,9 @@ struct Row {
   double grams_per_kwh;
 };
 
-/// Rounded: a year's average says no more.
-constexpr const char* kSource =
-    "Ember yearly electricity data (CC BY 4.0) as in Our World in Data's carbon intensity of electricity, 2023, "
-    "rounded";
+/// Rounded figures of Ember's yearly electricity data (CC BY 4.0), as Our World in Data shows them under "carbon
+/// intensity of electricity generation": a year's average of a whole grid says no more.
+constexpr const char* kSource = "Ember yearly electricity data, 2023, rounded";
 
 constexpr std::array<Row, 20> kTable = {{
     {"AU", "Australia", 550}, {"BR", "Brazil", 97},   {"CA", "Canada", 170},         {"CH", "Switzerland", 37},

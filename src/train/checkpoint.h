@@ -20,8 +20,10 @@ using RunIdentity = std::map<std::string, std::string>;
 
 /// Totals that go on over restarts.
 struct RunTotals {
-  double joules = 0;  ///< measured or estimated so far; negative: unavailable
-  double train_seconds = 0;
+  double joules = 0;             ///< measured or estimated so far; means nothing while no second is metered
+  double metered_seconds = 0;    ///< wall time that the joules cover
+  double unmetered_seconds = 0;  ///< wall time whose energy is unknown
+  double train_seconds = 0;      ///< of steps alone
 
   bool operator==(const RunTotals&) const = default;
 };

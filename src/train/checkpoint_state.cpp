@@ -66,6 +66,9 @@ CheckpointState parse_fields(const nlohmann::json& json, const std::string& wher
     state.progress.recent_norms.push_back(exact_double(norm.get<std::string>(), fields.label("recent_norms")));
   }
   state.totals.joules = exact_double(fields.get_string("joules"), fields.label("joules"));
+  state.totals.metered_seconds = exact_double(fields.get_string("metered_seconds"), fields.label("metered_seconds"));
+  state.totals.unmetered_seconds =
+      exact_double(fields.get_string("unmetered_seconds"), fields.label("unmetered_seconds"));
   state.totals.train_seconds = exact_double(fields.get_string("train_seconds"), fields.label("train_seconds"));
   state.identity = get_texts(fields, "identity");
   if (!state.identity.contains("seed")) {
@@ -89,6 +92,8 @@ std::string checkpoint_state_json(const CheckpointState& state) {
                                {"skipped_steps", state.progress.skipped_steps},
                                {"recent_norms", norms},
                                {"joules", exact_text(state.totals.joules)},
+                               {"metered_seconds", exact_text(state.totals.metered_seconds)},
+                               {"unmetered_seconds", exact_text(state.totals.unmetered_seconds)},
                                {"train_seconds", exact_text(state.totals.train_seconds)},
                                {"identity", state.identity},
                                {"tuning", state.tuning},

@@ -131,5 +131,44 @@ TEST(Train, BytesOfATextAreTrainedOn) {
   EXPECT_TRUE(contains(absent.errors, "absent.txt"));
 }
 
+TEST(Train, SaysWhatTheRunTookAndHowItIsKnown) {
+  const SmallRun run;
+  const ProgramResult result = run.train({"--meter.grid=FR", "--meter.pue=1.5", "--meter.peak_tflops=0.001"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(contains(result.output, "6 L H D T"));
+  EXPECT_TRUE(contains(result.output, "J per 1,000 tokens"));
+  EXPECT_TRUE(contains(result.output, "FR 56 g CO2e/kWh"));
+  EXPECT_TRUE(contains(result.output, "money: unavailable (meter.price_per_kwh)"));
+  const std::string metrics = run.text("runs/small/metrics.jsonl");
+  for (const char* key : {"mfu", "watts", "joules", "co2_grams"}) {
+    EXPECT_TRUE(contains(metrics, "\"" + std::string(key) + "\": ")) << key;
+    EXPECT_EQ(metrics.find("\"" + std::string(key) + "\": null"), std::string::npos) << key;
+  }
+  EXPECT_TRUE(contains(run.text("runs/small/energy.jsonl"), "\"step\": 6, "));
+  const std::string emissions = run.text("runs/small/emissions.csv");
+  EXPECT_TRUE(emissions.starts_with("timestamp,project_name,run_id,"));
+  EXPECT_TRUE(contains(emissions, ",France,FR,"));
+  EXPECT_TRUE(emissions.ends_with(",1.5\n"));
+}
+
+TEST(Train, EnergyOfARunGoesOnAfterARestart) {  // fault:F3
+  const SmallRun run;
+  ASSERT_EQ(run.train({"--meter.price_per_kwh=0.2"}).exit_code, 0);
+  const std::string first = run.text("runs/small/energy.jsonl");
+  std::filesystem::remove_all(run.path("runs/small/checkpoints"));  // as if killed before the first save
+  ASSERT_EQ(run.train().exit_code, 0);
+  const std::string both = run.text("runs/small/energy.jsonl");
+  EXPECT_TRUE(both.starts_with(first));
+  EXPECT_GT(both.size(), first.size());
+}
+
+TEST(Train, AnUnknownGridIsRefusedBeforeAnythingIsMade) {  // report:B44
+  const SmallRun run;
+  const ProgramResult result = run.train({"--meter.grid=ATLANTIS"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "ATLANTIS"));
+  EXPECT_FALSE(run.exists("runs"));
+}
+
 }  // namespace
 }  // namespace litespark

@@ -17,7 +17,7 @@ CheckpointState sample_state() {
                        .optimizer_steps = 6,
                        .skipped_steps = 1,
                        .recent_norms = {0.1, 1.0 / 3.0, std::numeric_limits<double>::infinity()}},
-          .totals = {.joules = -1, .train_seconds = 0.1},
+          .totals = {.joules = 0.3, .metered_seconds = 0.7, .unmetered_seconds = 0.9, .train_seconds = 0.1},
           .identity = {{"seed", "1"}},
           .tuning = {{"a", "b"}},
           .folder_dtype = DType::kBF16};
@@ -44,7 +44,7 @@ TEST(CheckpointState, HasNoDefaultForAnyField) {  // fault:C6
     EXPECT_THROW(parse_checkpoint_state(without, "state.json"), DataError) << without.substr(at, 30);
     ++fields;
   }
-  EXPECT_EQ(fields, 12);
+  EXPECT_EQ(fields, 14);
 }
 
 TEST(CheckpointState, RefusesAMissingSeedByName) {  // fault:C6

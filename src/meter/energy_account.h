@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A running sum of intervals. Seconds without a figure are kept beside the joules, so that a gap never looks like
+// rest.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "meter/energy.h"
+
+namespace litespark {
+
+struct EnergyAccount {
+  double joules = 0;                             ///< of the seconds that are metered
+  double metered_seconds = 0;                    ///< where every device told its energy
+  double unmetered_seconds = 0;                  ///< where one did not
+  EnergyMethod method = EnergyMethod::kCounter;  ///< the weakest of the metered intervals
+  std::map<std::string, double> device_joules;
+  std::map<EnergyPart, double> part_joules;
+
+  void add(const EnergyInterval& interval);
+  double seconds() const { return metered_seconds + unmetered_seconds; }
+  /// Nothing metered: no figure, not zero.
+  bool is_known() const { return metered_seconds > 0; }
+  std::optional<double> mean_watts() const;
+  EnergyMethod overall_method() const { return is_known() ? method : EnergyMethod::kUnavailable; }
+};
+
+}  // namespace litespark

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/energy_log.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <span>
+
+#include "core/error.h"
+#include "core/json_text.h"
+#include "io/file.h"
+
+namespace litespark {
+namespace {
+
+constexpr int64_t kLargestLogBytes = int64_t{1} << 30;
+constexpr std::string_view kCheck = ", \"check\": ";
+
+std::string check_of(std::string_view text) {
+  return json_string(hash_bytes(std::as_bytes(std::span(text.data(), text.size()))));
+}
+
+std::optional<double> number_in(std::string_view line, std::string_view key) {
+  const std::string opening = "\"" + std::string(key) + "\": ";
+  const size_t place = line.find(opening);
+  if (place == std::string_view::npos) return std::nullopt;
+  double number = 0;
+  const char* first = line.data() + place + opening.size();
+  if (std::from_chars(first, line.data() + line.size(), number).ec != std::errc()) return std::nullopt;
+  return number;
+}
+
+EnergyMethod method_in(std::string_view line) {
+  for (const EnergyMethod method : {EnergyMethod::kCounter, EnergyMethod::kIntegrated, EnergyMethod::kEstimated}) {
+    if (line.find("\"method\": \"" + std::string(method_name(method)) + "\"") != std::string_view::npos) return method;
+  }
+  return EnergyMethod::kUnavailable;
+}
+
+/// The record of a line; nullopt when it is torn or changed.
+std::optional<EnergyAccount> read_record(std::string_view line) {
+  const size_t end = line.rfind(kCheck);
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view content = line.substr(0, end);
+  if (line.substr(end + kCheck.size()) != check_of(content) + "}") return std::nullopt;
+  EnergyAccount record{.joules = number_in(content, "joules").value_or(0),
+                       .metered_seconds = number_in(content, "seconds").value_or(0),
+                       .unmetered_seconds = number_in(content, "unmetered_seconds").value_or(0)};
+  if (record.is_known()) record.method = method_in(content);
+  return record;
+}
+
+}  // namespace
+
+std::string energy_json(int64_t step, const EnergyAccount& stretch) {
+  const std::optional<double> watts = stretch.mean_watts();
+  std::string line = "{\"step\": " + std::to_string(step) + ", \"seconds\": " + json_number(stretch.metered_seconds) +
+                     ", \"unmetered_seconds\": " + json_number(stretch.unmetered_seconds) +
+                     ", \"joules\": " + (watts ? json_number(stretch.joules) : "null") +
+                     ", \"watts\": " + (watts ? json_number(*watts) : "null") + ", \"method\": \"" +
+                     std::string(method_name(stretch.overall_method())) + "\", \"devices\": {";
+  const char* separator = "";
+  for (const auto& [device, joules] : stretch.device_joules) {
+    line.append(separator).append(json_string(device)).append(": ").append(json_number(joules));
+    separator = ", ";
+  }
+  line += "}";
+  return line + std::string(kCheck) + check_of(line) + "}";
+}
+
+EnergyLog::EnergyLog(const std::filesystem::path& path) : name_(path.string()) {
+  std::string text;
+  if (std::filesystem::exists(path)) text = read_text_file(path, kLargestLogBytes);
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    if (const auto record = read_record(std::string_view(text).substr(start, end - start))) {
+      recorded_.joules += record->joules;
+      recorded_.metered_seconds += record->metered_seconds;
+      recorded_.unmetered_seconds += record->unmetered_seconds;
+      if (record->is_known()) recorded_.method = std::max(recorded_.method, record->method);
+    }
+    start = end + 1;
+  }
+  stream_.open(path, std::ios::app | std::ios::binary);
+  if (!text.empty() && text.back() != '\n') stream_ << "\n";  // a torn record ends here
+  if (!stream_) throw IoError(name_, "cannot be opened for writing");
+}
+
+void EnergyLog::add(int64_t step, const EnergyAccount& stretch) {
+  stream_ << energy_json(step, stretch) << "\n";
+  stream_.flush();
+  if (!stream_) throw IoError(name_, "could not be written; is the disk full?");
+}
+
+}  // namespace litespark

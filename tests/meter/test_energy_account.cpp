@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "meter/energy_account.h"
+
+namespace litespark {
+namespace {
+
+EnergyInterval interval(double seconds, const std::optional<double>& cpu, double gpu) {
+  return {
+      .seconds = seconds,
+      .devices = {
+          {.device = "cpu",
+           .part = EnergyPart::kCpu,
+           .reading = {.joules = cpu, .method = cpu ? EnergyMethod::kEstimated : EnergyMethod::kUnavailable}},
+          {.device = "gpu a", .part = EnergyPart::kGpu, .reading = {.joules = gpu, .method = EnergyMethod::kCounter}}}};
+}
+
+TEST(EnergyAccount, SumsDevicesAndTime) {
+  EnergyAccount account;
+  account.add(interval(2, 10, 100));
+  account.add(interval(3, 20, 120));
+  EXPECT_DOUBLE_EQ(account.joules, 250.0);
+  EXPECT_DOUBLE_EQ(account.mean_watts().value(), 50.0);
+  EXPECT_DOUBLE_EQ(account.device_joules.at("gpu a"), 220.0);
+  EXPECT_DOUBLE_EQ(account.part_joules.at(EnergyPart::kCpu), 30.0);
+  EXPECT_EQ(account.overall_method(), EnergyMethod::kEstimated);
+}
+
+TEST(EnergyAccount, AGapIsTimeWithoutAFigure) {  // fault:F1
+  EnergyAccount account;
+  account.add(interval(2, 10, 90));
+  account.add(interval(8, std::nullopt, 90));
+  EXPECT_DOUBLE_EQ(account.joules, 100.0);
+  EXPECT_DOUBLE_EQ(account.unmetered_seconds, 8.0);
+  EXPECT_DOUBLE_EQ(account.mean_watts().value(), 50.0);
+}
+
+TEST(EnergyAccount, NothingMeteredIsUnavailable) {  // fault:F1
+  EnergyAccount account;
+  account.add(interval(8, std::nullopt, 90));
+  EXPECT_FALSE(account.is_known());
+  EXPECT_FALSE(account.mean_watts().has_value());
+  EXPECT_EQ(account.overall_method(), EnergyMethod::kUnavailable);
+}
+
+}  // namespace
+}  // namespace litespark
