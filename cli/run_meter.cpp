@@ -179,8 +179,8 @@ void RunMeter::write_emissions() const {
   const std::filesystem::path path = out_ / "emissions.csv";
   const bool is_new = !std::filesystem::exists(path);
   std::ofstream stream(path, std::ios::app | std::ios::binary);
-  const auto num_gpus = std::count_if(process_.device_joules.begin(), process_.device_joules.end(),
-                                      [](const auto& device) { return device.first.starts_with("gpu"); });
+  const auto num_gpus = std::count_if(process_.devices.begin(), process_.devices.end(),
+                                      [](const auto& device) { return device.second.part == EnergyPart::kGpu; });
   stream << (is_new ? emissions_header() : "")
          << emissions_line({.timestamp = local_time(),
                             .project_name = "litespark",

@@ -29,17 +29,12 @@ using Cells = std::vector<std::pair<const char*, std::string>>;
 Cells cells_of(const EmissionsRow& row) {
   const EnergyAccount& energy = row.energy;
   const double seconds = energy.metered_seconds;
-  const auto part = [&](EnergyPart which) -> std::optional<double> {
-    const auto found = energy.part_joules.find(which);
-    if (found == energy.part_joules.end()) return std::nullopt;
-    return found->second;
-  };
   const auto power = [&](EnergyPart which) {
-    const auto joules = part(which);
+    const auto joules = energy.part_joules(which);
     return cell(joules && seconds > 0 ? std::optional(*joules / seconds) : std::nullopt);
   };
   const auto kwh = [&](EnergyPart which) {
-    const auto joules = part(which);
+    const auto joules = energy.part_joules(which);
     return cell(joules ? std::optional(*joules / kJoulesPerKwh) : std::nullopt);
   };
   std::optional<double> consumed, kilograms, rate;

@@ -15,9 +15,19 @@ void EnergyAccount::add(const EnergyInterval& interval) {
   metered_seconds += interval.seconds;
   method = std::max(method, interval.method());
   for (const DeviceEnergy& device : interval.devices) {
-    device_joules[device.device] += *device.reading.joules;
-    part_joules[device.part] += *device.reading.joules;
+    DeviceShare& share = devices[device.device];
+    share.part = device.part;
+    share.joules += *device.reading.joules;
+    share.method = std::max(share.method, device.reading.method);
   }
+}
+
+std::optional<double> EnergyAccount::part_joules(EnergyPart part) const {
+  std::optional<double> sum;
+  for (const auto& [name, share] : devices) {
+    if (share.part == part) sum = sum.value_or(0) + share.joules;
+  }
+  return sum;
 }
 
 std::optional<double> EnergyAccount::mean_watts() const {

@@ -10,19 +10,27 @@
 
 namespace litespark {
 
+/// One device's share of an account.
+struct DeviceShare {
+  EnergyPart part = EnergyPart::kCpu;
+  double joules = 0;
+  EnergyMethod method = EnergyMethod::kCounter;  ///< the weakest
+};
+
 struct EnergyAccount {
   double joules = 0;                             ///< of the seconds that are metered
   double metered_seconds = 0;                    ///< where every device told its energy
   double unmetered_seconds = 0;                  ///< where one did not
   EnergyMethod method = EnergyMethod::kCounter;  ///< the weakest of the metered intervals
-  std::map<std::string, double> device_joules;
-  std::map<EnergyPart, double> part_joules;
+  std::map<std::string, DeviceShare> devices;
 
   void add(const EnergyInterval& interval);
   double seconds() const { return metered_seconds + unmetered_seconds; }
   /// Nothing metered: no figure, not zero.
   bool is_known() const { return metered_seconds > 0; }
   std::optional<double> mean_watts() const;
+  /// Of all devices of a kind; nullopt when there is none.
+  std::optional<double> part_joules(EnergyPart part) const;
   EnergyMethod overall_method() const { return is_known() ? method : EnergyMethod::kUnavailable; }
 };
 

@@ -37,35 +37,42 @@ EnergyMethod method_in(std::string_view line) {
   return EnergyMethod::kUnavailable;
 }
 
-/// The record of a line; nullopt when it is torn or changed.
+/// One device's part of a stretch as a line tells it; nullopt when it is torn or changed.
 std::optional<EnergyAccount> read_record(std::string_view line) {
   const size_t end = line.rfind(kCheck);
   if (end == std::string_view::npos) return std::nullopt;
   const std::string_view content = line.substr(0, end);
   if (line.substr(end + kCheck.size()) != check_of(content) + "}") return std::nullopt;
   EnergyAccount record{.joules = number_in(content, "joules").value_or(0),
-                       .metered_seconds = number_in(content, "seconds").value_or(0),
-                       .unmetered_seconds = number_in(content, "unmetered_seconds").value_or(0)};
-  if (record.is_known()) record.method = method_in(content);
+                       .metered_seconds = 0,
+                       .unmetered_seconds = 0,
+                       .method = method_in(content)};
+  if (number_in(content, "record") == 0.0) {  // the other devices' lines say the same seconds again
+    record.metered_seconds = number_in(content, "seconds").value_or(0);
+    record.unmetered_seconds = number_in(content, "unmetered_seconds").value_or(0);
+  }
   return record;
 }
 
 }  // namespace
 
-std::string energy_json(int64_t step, const EnergyAccount& stretch) {
-  const std::optional<double> watts = stretch.mean_watts();
-  std::string line = "{\"step\": " + std::to_string(step) + ", \"seconds\": " + json_number(stretch.metered_seconds) +
-                     ", \"unmetered_seconds\": " + json_number(stretch.unmetered_seconds) +
-                     ", \"joules\": " + (watts ? json_number(stretch.joules) : "null") +
-                     ", \"watts\": " + (watts ? json_number(*watts) : "null") + ", \"method\": \"" +
-                     std::string(method_name(stretch.overall_method())) + "\", \"devices\": {";
-  const char* separator = "";
-  for (const auto& [device, joules] : stretch.device_joules) {
-    line.append(separator).append(json_string(device)).append(": ").append(json_number(joules));
-    separator = ", ";
-  }
-  line += "}";
-  return line + std::string(kCheck) + check_of(line) + "}";
+std::string energy_lines(int64_t step, const EnergyAccount& stretch) {
+  std::string lines;
+  int record = 0;
+  const auto add = [&](const std::string& device, const std::optional<double>& joules, EnergyMethod method) {
+    const bool has_watts = joules && stretch.is_known();
+    const std::string line = "{\"step\": " + std::to_string(step) + ", \"record\": " + std::to_string(record++) +
+                             ", \"seconds\": " + json_number(stretch.metered_seconds) +
+                             ", \"unmetered_seconds\": " + json_number(stretch.unmetered_seconds) +
+                             ", \"joules\": " + (joules ? json_number(*joules) : "null") +
+                             ", \"watts\": " + (has_watts ? json_number(*joules / stretch.metered_seconds) : "null") +
+                             ", \"method\": \"" + std::string(method_name(method)) +
+                             "\", \"device\": " + json_string(device);
+    lines.append(line).append(kCheck).append(check_of(line)).append("}\n");
+  };
+  for (const auto& [device, share] : stretch.devices) add(device, share.joules, share.method);
+  if (stretch.devices.empty()) add("all", std::nullopt, EnergyMethod::kUnavailable);
+  return lines;
 }
 
 EnergyLog::EnergyLog(const std::filesystem::path& path) : name_(path.string()) {
@@ -77,7 +84,7 @@ EnergyLog::EnergyLog(const std::filesystem::path& path) : name_(path.string()) {
       recorded_.joules += record->joules;
       recorded_.metered_seconds += record->metered_seconds;
       recorded_.unmetered_seconds += record->unmetered_seconds;
-      if (record->is_known()) recorded_.method = std::max(recorded_.method, record->method);
+      if (record->method != EnergyMethod::kUnavailable) recorded_.method = std::max(recorded_.method, record->method);
     }
     start = end + 1;
   }
@@ -87,7 +94,7 @@ EnergyLog::EnergyLog(const std::filesystem::path& path) : name_(path.string()) {
 }
 
 void EnergyLog::add(int64_t step, const EnergyAccount& stretch) {
-  stream_ << energy_json(step, stretch) << "\n";
+  stream_ << energy_lines(step, stretch);
   stream_.flush();
   if (!stream_) throw IoError(name_, "could not be written; is the disk full?");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// energy.jsonl: one record for each stretch of steps, only ever appended to. Energy of steps that a crash makes the run
-// take twice was really used and stays counted.
+// energy.jsonl: a record of each device for each stretch of steps, only ever appended to. Energy of steps that a crash
+// makes the run take twice was really used and stays counted.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@
 
 namespace litespark {
 
-/// {"step", "seconds", "unmetered_seconds", "joules", "watts", "method", "devices": {name: joules}, "check"}; seconds
-/// are those that the joules cover, joules and watts are null when nothing is known. "check" is the hash of what
-/// stands before it.
-std::string energy_json(int64_t step, const EnergyAccount& stretch);
+/// A line for each device of the stretch: {"step", "record", "seconds", "unmetered_seconds", "joules", "watts",
+/// "method", "device", "check"}. "record" counts the lines of the stretch from 0; the seconds, which all of them share,
+/// are those that the joules cover; "check" is the hash of what stands before it. When nothing is known there is one
+/// line for the device "all", with null for joules and watts.
+std::string energy_lines(int64_t step, const EnergyAccount& stretch);
 
 class EnergyLog {
  public:
@@ -24,7 +25,7 @@ class EnergyLog {
 
   /// The sum of the records that were there, without devices.
   const EnergyAccount& recorded() const { return recorded_; }
-  /// Appends and hands the line to the system; throws IoError when it does not take it.
+  /// Appends and hands the lines to the system; throws IoError when it does not take them.
   void add(int64_t step, const EnergyAccount& stretch);
 
  private:

@@ -39,7 +39,7 @@ TEST(Emissions, TheHeaderIsCodeCarbons) {
 
 TEST(Emissions, ARowIsConsistentInItself) {  // report:B44
   EnergyAccount energy{.joules = 3.6e6, .metered_seconds = 3600};
-  energy.part_joules[EnergyPart::kCpu] = 3.6e6;
+  energy.devices["cpu"] = {.part = EnergyPart::kCpu, .joules = 3.6e6, .method = EnergyMethod::kCounter};
   auto row = row_of(energy, 1.5);
   EXPECT_DOUBLE_EQ(std::stod(row["cpu_power"]) * std::stod(row["duration"]) / kJoulesPerKwh,
                    std::stod(row["cpu_energy"]));

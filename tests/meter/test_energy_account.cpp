@@ -22,8 +22,10 @@ TEST(EnergyAccount, SumsDevicesAndTime) {
   account.add(interval(3, 20, 120));
   EXPECT_DOUBLE_EQ(account.joules, 250.0);
   EXPECT_DOUBLE_EQ(account.mean_watts().value(), 50.0);
-  EXPECT_DOUBLE_EQ(account.device_joules.at("gpu a"), 220.0);
-  EXPECT_DOUBLE_EQ(account.part_joules.at(EnergyPart::kCpu), 30.0);
+  EXPECT_DOUBLE_EQ(account.devices.at("gpu a").joules, 220.0);
+  EXPECT_DOUBLE_EQ(account.part_joules(EnergyPart::kCpu).value(), 30.0);
+  EXPECT_FALSE(account.part_joules(EnergyPart::kRam).has_value());
+  EXPECT_EQ(account.devices.at("gpu a").method, EnergyMethod::kCounter);
   EXPECT_EQ(account.overall_method(), EnergyMethod::kEstimated);
 }
 
