@@ -53,12 +53,12 @@ svg text { fill: var(--quiet); font-size: 12px; font-variant-numeric: tabular-nu
 p.absent { color: var(--quiet); margin: 8px 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th { text-align: right; font-weight: 600; font-size: 13px; color: var(--quiet); }
-td { text-align: right; border-top: 1px solid var(--line); }
+th { text-align: right; white-space: nowrap; font-weight: 600; font-size: 13px; color: var(--quiet); }
+td { text-align: right; white-space: nowrap; border-top: 1px solid var(--line); }
 th, td { padding: 6px 0 6px 18px; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 .bars tr:first-child td { border-top: 0; }
-.bars td { white-space: nowrap; width: 1%; }
+.bars td { width: 1%; }
 .bars td:nth-child(2) { width: 97%; }
 svg.bar { display: block; width: 100%; height: 10px; }
 svg.bar rect { fill: var(--first); }
