@@ -114,10 +114,12 @@ RunMeter::RunMeter(const RunConfig& config, const ModelConfig& model, Backend& b
 std::string RunMeter::headline() const {
   const std::string peak = peak_ ? fixed_text(peak_->flops_per_second / 1e12, 3) + " TFLOP/s (" + peak_->source + ")"
                                  : "unknown (set meter.peak_tflops), so MFU is unavailable";
+  std::string devices;
+  for (const std::string& device : meter_.devices()) devices.append(devices.empty() ? "" : ", ").append(device);
   return "MFU: FLOPs a token = " + flops_text_ + " = " + rounded(flops_per_token_ / 1e6) +
-         " M; causal attention counts half, recompute not at all; peak " + peak + "\n" + "carbon: " + grid_.region +
-         " " + rounded(grid_.grams_per_kwh) + " g CO2e/kWh (" + grid_.source + "), PUE " + rounded(settings_.pue) +
-         "\n";
+         " M; causal attention counts half, recompute not at all; peak " + peak + "\nenergy: " + devices + "\n" +
+         "carbon: " + grid_.region + " " + rounded(grid_.grams_per_kwh) + " g CO2e/kWh (" + grid_.source + "), PUE " +
+         rounded(settings_.pue) + "\n";
 }
 
 EnergyInterval RunMeter::read() {

@@ -74,6 +74,12 @@ EnergyMeter::EnergyMeter(std::vector<std::unique_ptr<EnergySensor>> sensors, std
   (void)read();
 }
 
+std::vector<std::string> EnergyMeter::devices() const {
+  std::vector<std::string> names;
+  for (const auto& sensor : sensors_) names.push_back(sensor->device());
+  return names;
+}
+
 EnergyInterval EnergyMeter::read() {
   const double now = clock_();
   EnergyInterval interval{.seconds = now - std::exchange(last_seconds_, now), .devices = {}};

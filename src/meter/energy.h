@@ -99,6 +99,8 @@ class EnergyMeter {
 
   /// Since the call before, or since the start.
   EnergyInterval read();
+  /// Names of the devices, as the sensors give them.
+  std::vector<std::string> devices() const;
 
  private:
   std::vector<std::unique_ptr<EnergySensor>> sensors_;

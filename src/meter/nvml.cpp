@@ -132,7 +132,7 @@ std::optional<std::string> board_of(const GpuDriver& driver, std::string_view en
   }
   if (!entry.starts_with("GPU-")) return std::nullopt;
   for (int i = 0; i < driver.num_gpus(); ++i) {
-    const std::optional<std::string> uuid = driver.uuid(i);
+    std::optional<std::string> uuid = driver.uuid(i);
     if (uuid && uuid->starts_with(entry)) return uuid;
   }
   return std::nullopt;

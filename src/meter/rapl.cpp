@@ -29,7 +29,7 @@ std::optional<uint64_t> number_in(const fs::path& path) {
 
 class RaplSensor final : public EnergySensor {
  public:
-  RaplSensor(fs::path zone, std::string device, EnergyPart part)
+  RaplSensor(const fs::path& zone, std::string device, EnergyPart part)
       : counter_(zone / "energy_uj"),
         device_(std::move(device)),
         part_(part),

@@ -81,6 +81,7 @@ TEST(EnergyMeter, AddsDevicesAndDividesByTheClock) {
   double now = 5.0;
   EnergyMeter meter(list(fake("a", {kStart, counted(30)}), fake("b", {kStart, counted(70)})), [&] { return now; });
   now = 7.0;
+  EXPECT_EQ(meter.devices(), (std::vector<std::string>{"a", "b"}));
   const EnergyInterval interval = meter.read();
   EXPECT_EQ(interval.joules(), 100.0);
   EXPECT_EQ(interval.watts(), 50.0);
