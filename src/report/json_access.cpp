@@ -11,6 +11,21 @@ namespace {
 /// Two million steps; a page of more says no more.
 constexpr int64_t kLargestFileBytes = int64_t{1} << 30;
 
+void each_line(const std::filesystem::path& path,
+               const std::function<void(std::string_view line, const std::string& where)>& visit) {
+  if (!std::filesystem::exists(path)) return;
+  const std::string text = read_text_file(path, kLargestFileBytes);
+  int64_t number = 0;
+  for (size_t start = 0, end = 0; (end = text.find('\n', start)) != std::string::npos; start = end + 1) {
+    visit(std::string_view(text).substr(start, end - start), path.string() + ":" + std::to_string(++number));
+  }
+}
+
+void visit_line(std::string_view line, const std::string& where, const std::function<void(const JsonObject&)>& visit) {
+  const nlohmann::json value = parse_json(line, where);
+  visit(JsonObject(value, where));
+}
+
 }  // namespace
 
 JsonObject::JsonObject(const nlohmann::json& object, std::string where) : object_(object), where_(std::move(where)) {
@@ -74,17 +89,19 @@ void JsonObject::each_number(const char* key, const std::function<void(const std
 }
 
 void each_json_line(const std::filesystem::path& path, const std::function<void(const JsonObject&)>& visit) {
-  if (!std::filesystem::exists(path)) return;
-  const std::string text = read_text_file(path, kLargestFileBytes);
-  int64_t number = 0;
-  for (size_t start = 0; start < text.size();) {
-    const size_t end = text.find('\n', start);
-    if (end == std::string::npos) break;
-    const std::string where = path.string() + ":" + std::to_string(++number);
-    const nlohmann::json value = parse_json(std::string_view(text).substr(start, end - start), where);
-    visit(JsonObject(value, where));
-    start = end + 1;
-  }
+  each_line(path, [&](std::string_view line, const std::string& where) { visit_line(line, where, visit); });
+}
+
+int64_t each_sound_json_line(const std::filesystem::path& path, const std::function<void(const JsonObject&)>& visit) {
+  int64_t num_broken = 0;
+  each_line(path, [&](std::string_view line, const std::string& where) {
+    try {
+      visit_line(line, where, visit);
+    } catch (const DataError&) {
+      ++num_broken;
+    }
+  });
+  return num_broken;
 }
 
 }  // namespace litespark::report

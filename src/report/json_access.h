@@ -37,7 +37,11 @@ class JsonObject {
 };
 
 /// Each whole line of a file of JSON lines; nothing when the file is absent; a last line without a line feed is left
-/// out.
+/// out. DataError naming the line when it is no JSON object, and what `visit` throws.
 void each_json_line(const std::filesystem::path& path, const std::function<void(const JsonObject&)>& visit);
+
+/// The same for a log that only grows, where a crash may leave a torn line in the middle: such lines, and those of
+/// which `visit` throws DataError, are left out. Returns how many.
+int64_t each_sound_json_line(const std::filesystem::path& path, const std::function<void(const JsonObject&)>& visit);
 
 }  // namespace litespark::report

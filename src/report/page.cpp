@@ -118,7 +118,7 @@ std::string energy_totals(const RunFacts& facts) {
   return html_table({"the run", ""}, rows);
 }
 
-std::string energy_section(const RunFacts& facts) {
+std::string energy_section(const RunFolder& run, const RunFacts& facts) {
   std::string body;
   if (!facts.joules.is_measured() && !facts.co2_grams.is_measured() && facts.devices.empty()) {
     return sentence("Energy and carbon were not measured.");
@@ -133,7 +133,13 @@ std::string energy_section(const RunFacts& facts) {
                     is_known ? sum_text(device.joules, "J") : "not measured",
                     device.mean_watts() ? number_text(*device.mean_watts()) + " W" : "not measured"});
   }
-  return body + "<br>\n" + panel(html_table({"device", "method", "intervals", "time", "energy", "mean power"}, rows));
+  const std::string broken =
+      run.num_broken_energy_lines == 0
+          ? ""
+          : sentence("Unreadable lines of energy.jsonl, left out: " + std::to_string(run.num_broken_energy_lines) +
+                     ".");
+  return body + "<br>\n" + panel(html_table({"device", "method", "intervals", "time", "energy", "mean power"}, rows)) +
+         broken;
 }
 
 std::string memory_section(const RunFolder& run) {
@@ -194,7 +200,7 @@ std::string report_page(const RunFolder& run) {
          escape_html(run.name) + ": Litespark run</title>\n<style>" + std::string(kPageStyle) +
          "</style>\n</head>\n<body>\n<main>\n<header><h1>" + escape_html(run.name) + "</h1>\n<p>" +
          escape_html(run.model.empty() ? "A Litespark run" : run.model) + "</p></header>\n" + cards(run, facts) +
-         section("Training", charts(run)) + section("Energy and carbon", energy_section(facts)) +
+         section("Training", charts(run)) + section("Energy and carbon", energy_section(run, facts)) +
          section("Memory by owner", memory_section(run)) + section("Time by scope", time_section(run)) +
          section("Samples", samples_section(run)) + section("Checkpoints", checkpoints_section(run)) +
          section("Effective configuration", "<details class=\"panel\" open><summary>run.toml</summary><pre>" +

@@ -49,7 +49,7 @@ void read_metrics(const fs::path& path, RunFolder& run) {
 }
 
 void read_energy(const fs::path& path, RunFolder& run) {
-  each_json_line(path, [&](const JsonObject& line) {
+  run.num_broken_energy_lines = each_sound_json_line(path, [&](const JsonObject& line) {
     run.energy.push_back({.device = line.text("device").value_or("unnamed device"),
                           .method = line.text("method").value_or("unknown method"),
                           .step = line.integer("step"),

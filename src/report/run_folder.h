@@ -75,6 +75,7 @@ struct RunFolder {
   std::vector<StepLine> steps;
   std::vector<EvalLine> evals;
   std::vector<EnergyLine> energy;
+  int64_t num_broken_energy_lines = 0;  ///< left out
   std::optional<MemoryFacts> memory;
   std::vector<ScopeTime> scopes;
   std::vector<Sample> samples;
@@ -82,8 +83,9 @@ struct RunFolder {
 };
 
 /// Reads run.toml, metrics.jsonl, energy.jsonl, memory.json, timeline.json, samples.jsonl and the names of the
-/// checkpoints; all but run.toml may be absent, and a last line without its end is a write that was cut off. Throws
-/// DataError when `folder` is no run folder, and naming file and line for what is malformed; IoError.
+/// checkpoints; all but run.toml may be absent, and a last line without its end is a write that was cut off;
+/// energy.jsonl only grows, so torn lines in its middle are left out and counted. Throws DataError when `folder` is no
+/// run folder, and naming file and line for what is malformed; IoError.
 RunFolder read_run_folder(const std::filesystem::path& folder);
 
 }  // namespace litespark::report

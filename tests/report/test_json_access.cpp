@@ -55,6 +55,15 @@ TEST(JsonAccess, ALineThatWasCutOffIsLeftOut) {
   EXPECT_EQ(lines, 2);
 }
 
+TEST(JsonAccess, ALogThatOnlyGrowsKeepsItsSoundLines) {
+  const test::TemporaryFolder folder;
+  double sum = 0;
+  const auto path = folder.write("a", "{\"a\": 1}\n{\"a\": {\"a\": 2}\n{\"a\": \"x\"}\n{\"a\": 4}\n{\"a");
+  const int64_t broken = each_sound_json_line(path, [&](const JsonObject& line) { sum += line.real("a").value_or(0); });
+  EXPECT_EQ(broken, 2);
+  EXPECT_EQ(sum, 5.0);
+}
+
 TEST(JsonAccess, ABrokenLineIsRefusedByNumber) {
   const test::TemporaryFolder folder;
   for (const char* broken : {"{\"step\": \n", "[]\n", "\n", "{\"a\": 1, \"a\": 2}\n", "{\"a\": 1e999}\n"}) {

@@ -61,6 +61,15 @@ TEST(Page, NamesNothingThatABrowserWouldLoad) {
   EXPECT_TRUE(contains(page, "prefers-color-scheme: dark"));
 }
 
+TEST(Page, LinesOfTheEnergyLogThatACrashToreAreCounted) {  // fault:F3
+  const SampleRun sample;
+  const std::string line = "{\"seconds\": 2.0, \"joules\": 80.0, \"method\": \"estimated\", \"device\": \"cpu\"}\n";
+  sample.write("energy.jsonl", line + "{\"seconds\": 2.\n" + line);
+  const std::string page = test::file_text(write_report(sample.path()));
+  EXPECT_TRUE(contains(page, "Unreadable lines of energy.jsonl, left out: 1."));
+  EXPECT_TRUE(contains(page, "<td>cpu</td><td>estimated</td><td>2</td><td>4 s</td><td>160 J</td><td>40 W</td>"));
+}
+
 TEST(Page, ASumOfSomeStepsSaysHowMany) {
   RunFolder run{.name = "r"};
   run.steps = {{.step = 1, .joules = 5.0}, {.step = 2}};
