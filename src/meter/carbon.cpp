@@ -14,16 +14,45 @@ struct Row {
   double grams_per_kwh;
 };
 
-/// Rounded figures of Ember's yearly electricity data (CC BY 4.0), as Our World in Data shows them under "carbon
-/// intensity of electricity generation": a year's average of a whole grid says no more.
-constexpr const char* kSource = "Ember yearly electricity data, 2023, rounded";
+/// Averages over the calendar year 2024, life cycle, 100-year CO2 equivalents, as the interface of
+/// Ember's "Yearly electricity data" gave them on 2025-08-03 (CC BY 4.0;
+/// ember-energy.org/data/yearly-electricity-data), rounded to grams. Later releases move a country by a few grams.
+constexpr const char* kSource = "Ember yearly electricity data, 2024";
 
-constexpr std::array<Row, 20> kTable = {{
-    {"AU", "Australia", 550}, {"BR", "Brazil", 97},   {"CA", "Canada", 170},         {"CH", "Switzerland", 37},
-    {"CN", "China", 580},     {"DE", "Germany", 380}, {"ES", "Spain", 175},          {"EU", "European Union", 245},
-    {"FI", "Finland", 80},    {"FR", "France", 56},   {"GB", "United Kingdom", 240}, {"IE", "Ireland", 280},
-    {"IN", "India", 710},     {"IT", "Italy", 330},   {"JP", "Japan", 490},          {"NO", "Norway", 30},
-    {"PL", "Poland", 660},    {"SE", "Sweden", 40},   {"US", "United States", 370},  {"WORLD", "World", 480},
+constexpr std::array<Row, 33> kTable = {{
+    {"AE", "United Arab Emirates", 468},
+    {"AT", "Austria", 103},
+    {"AU", "Australia", 554},
+    {"BE", "Belgium", 118},
+    {"BR", "Brazil", 106},
+    {"CA", "Canada", 185},
+    {"CH", "Switzerland", 37},
+    {"CN", "China", 558},
+    {"CZ", "Czechia", 414},
+    {"DE", "Germany", 342},
+    {"DK", "Denmark", 143},
+    {"ES", "Spain", 146},
+    {"EU", "European Union", 213},
+    {"FI", "Finland", 72},
+    {"FR", "France", 44},
+    {"GB", "United Kingdom", 216},
+    {"IE", "Ireland", 280},
+    {"IN", "India", 709},
+    {"IT", "Italy", 288},
+    {"JP", "Japan", 484},
+    {"KR", "South Korea", 416},
+    {"MX", "Mexico", 483},
+    {"NL", "Netherlands", 253},
+    {"NO", "Norway", 31},
+    {"PL", "Poland", 615},
+    {"PT", "Portugal", 112},
+    {"SA", "Saudi Arabia", 692},
+    {"SE", "Sweden", 36},
+    {"SG", "Singapore", 499},
+    {"TW", "Taiwan", 635},
+    {"US", "United States", 384},
+    {"WORLD", "World", 473},
+    {"ZA", "South Africa", 714},
 }};
 
 }  // namespace

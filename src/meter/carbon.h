@@ -14,7 +14,7 @@ struct GridIntensity {
   double grams_per_kwh = 0;  ///< g CO2e per kWh of electricity, life cycle
   std::string region;        ///< "FR"
   std::string country;       ///< "France"; empty: a number of the user's own
-  std::string source;        ///< "Ember, yearly, 2023"
+  std::string source;        ///< "Ember yearly electricity data, 2024"
 };
 
 /// `own_grams_per_kwh` goes before the table. Throws ConfigError naming the region when the table does not have it:

@@ -137,7 +137,7 @@ TEST(Train, SaysWhatTheRunTookAndHowItIsKnown) {
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_TRUE(contains(result.output, "6 L H D T"));
   EXPECT_TRUE(contains(result.output, "J per 1,000 tokens"));
-  EXPECT_TRUE(contains(result.output, "FR 56 g CO2e/kWh"));
+  EXPECT_TRUE(contains(result.output, "FR 44 g CO2e/kWh"));
   EXPECT_TRUE(contains(result.output, "money: unavailable (meter.price_per_kwh)"));
   const std::string metrics = run.text("runs/small/metrics.jsonl");
   for (const char* key : {"mfu", "watts", "joules", "co2_grams"}) {

@@ -25,8 +25,17 @@ TEST(Carbon, AFrenchKilowattHourIsAboutFiftyGrams) {  // report:B44
   const GridIntensity grid = grid_intensity("FR", std::nullopt);
   EXPECT_NEAR(grid.grams_per_kwh, 50.0, 15.0);
   EXPECT_EQ(grid.country, "France");
-  EXPECT_TRUE(contains(grid.source, "2023"));
+  EXPECT_TRUE(contains(grid.source, "2024"));
   EXPECT_DOUBLE_EQ(footprint(kJoulesPerKwh, {.grams_per_kwh = grid.grams_per_kwh}).machine_grams, grid.grams_per_kwh);
+}
+
+TEST(Carbon, TheTableIsEmbersYear2024) {  // report:B44
+  const auto grams = [](const char* region) { return grid_intensity(region, std::nullopt).grams_per_kwh; };
+  EXPECT_EQ(grams("US"), 384.0);
+  EXPECT_EQ(grams("EU"), 213.0);
+  EXPECT_EQ(grams("DE"), 342.0);
+  EXPECT_EQ(grams("IN"), 709.0);
+  EXPECT_EQ(grams("WORLD"), 473.0);
 }
 
 TEST(Carbon, EveryRegionLiesBetweenWaterAndLignite) {
