@@ -13,6 +13,7 @@
 #include "core/backend_sizes.h"
 #include "core/op/all.h"
 #include "core/tensor.h"
+#include "ops/device_timer.h"
 
 namespace litespark {
 
@@ -22,6 +23,21 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
   virtual void* data() const = 0;
   virtual int64_t bytes() const = 0;
+};
+
+/// What stands in a device's memory at one moment.
+struct MemoryUse {
+  /// Taken in all: on the CPU the resident bytes of this process, on a GPU what is not free, whoever took it. nullopt:
+  /// the system does not say.
+  std::optional<int64_t> used_bytes;
+  int64_t allocated_bytes = 0;  ///< of it, given out by Backend::allocate and not yet returned
+  int64_t num_allocations = 0;  ///< calls of Backend::allocate so far
+};
+
+/// Kept by a backend and by every piece of memory that it gave out.
+struct MemoryLedger {
+  int64_t allocated_bytes = 0;
+  int64_t num_allocations = 0;
 };
 
 /// A fixed sequence of ops that the device starts by itself. Holds the addresses of the recording.
@@ -45,12 +61,15 @@ class Backend {
   virtual std::unique_ptr<DeviceMemory> allocate(int64_t bytes) = 0;
   /// What allocate could give at this moment; nullopt when the system does not say.
   virtual std::optional<int64_t> free_bytes() const = 0;
+  virtual MemoryUse memory_use() const = 0;
   /// Ordered with the ops that follow; returns when `source` may be reused.
   virtual void copy_to_device(void* destination, const void* source, int64_t bytes) = 0;
   /// Waits for the ops before it; returns when `destination` is filled.
   virtual void copy_to_host(void* destination, const void* source, int64_t bytes) = 0;
   /// Waits for everything issued so far; throws DeviceError when any of it failed.
   virtual void synchronize() = 0;
+  /// A timer of its own for each caller; it may not outlive the backend.
+  virtual std::unique_ptr<DeviceTimer> make_timer() = 0;
 
   /// Makes library objects (primitives, algorithm choices) for an op before the first step. Default: nothing.
   virtual void prepare(const op::AnyOp<Tensor>&) {}

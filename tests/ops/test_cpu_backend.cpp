@@ -27,6 +27,18 @@ TEST(CpuBackend, RefusesMoreMemoryThanThereIs) {
   EXPECT_THROW(backend->allocate(-1), InternalError);
 }
 
+TEST(CpuBackend, CountsWhatItHasGivenOut) {  // claim:L12
+  const auto backend = make_cpu_backend({.threads = 1});
+  EXPECT_EQ(backend->memory_use().num_allocations, 0);
+  auto first = backend->allocate(1000);
+  const auto second = backend->allocate(int64_t{64} << 20);
+  EXPECT_EQ(backend->memory_use().allocated_bytes, 1000 + (int64_t{64} << 20));
+  EXPECT_GT(backend->memory_use().used_bytes.value(), int64_t{64} << 20);
+  first.reset();
+  EXPECT_EQ(backend->memory_use().allocated_bytes, int64_t{64} << 20);
+  EXPECT_EQ(backend->memory_use().num_allocations, 2);
+}
+
 TEST(CpuBackend, CopiesBothWays) {
   const auto backend = make_cpu_backend({.threads = 1});
   const auto memory = backend->allocate(6);

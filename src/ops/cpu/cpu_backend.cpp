@@ -23,8 +23,15 @@ constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 
 class HostMemory final : public DeviceMemory {
  public:
-  HostMemory(void* data, int64_t bytes) : data_(data), bytes_(bytes) {}
-  ~HostMemory() override { std::free(data_); }
+  HostMemory(void* data, int64_t bytes, std::shared_ptr<MemoryLedger> ledger)
+      : data_(data), bytes_(bytes), ledger_(std::move(ledger)) {
+    ledger_->allocated_bytes += bytes_;
+    ++ledger_->num_allocations;
+  }
+  ~HostMemory() override {
+    std::free(data_);
+    ledger_->allocated_bytes -= bytes_;
+  }
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
@@ -34,6 +41,7 @@ class HostMemory final : public DeviceMemory {
  private:
   void* data_;
   int64_t bytes_;
+  std::shared_ptr<MemoryLedger> ledger_;
 };
 
 std::string_view isa_name(CpuIsa isa) {
@@ -64,6 +72,12 @@ std::optional<int64_t> CpuBackend::free_bytes() const {
   return available_memory_bytes();
 }
 
+MemoryUse CpuBackend::memory_use() const {
+  return {.used_bytes = resident_bytes(),
+          .allocated_bytes = ledger_->allocated_bytes,
+          .num_allocations = ledger_->num_allocations};
+}
+
 std::unique_ptr<DeviceMemory> CpuBackend::allocate(int64_t bytes) {
   if (bytes < 0) throw InternalError("cpu_backend", "negative allocation", bytes, "0 or more bytes");
   const auto available = available_memory_bytes();
@@ -77,7 +91,7 @@ std::unique_ptr<DeviceMemory> CpuBackend::allocate(int64_t bytes) {
   const int64_t rounded = round_up(std::max<int64_t>(bytes, 1), alignment);
   void* data = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(rounded));
   if (data == nullptr) throw ConfigError("memory", "the system refused memory", "nothing", rounded);
-  auto memory = std::make_unique<HostMemory>(data, bytes);
+  auto memory = std::make_unique<HostMemory>(data, bytes, ledger_);
   // Advice only: a kernel without huge pages is slower, not wrong.
   if (huge) static_cast<void>(madvise(data, static_cast<size_t>(rounded), MADV_HUGEPAGE));
   // First touch by the threads that will use the pages, so that no step pays for it.

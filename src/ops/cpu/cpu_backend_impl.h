@@ -26,9 +26,11 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override;
   std::optional<int64_t> free_bytes() const override;
+  MemoryUse memory_use() const override;
   void copy_to_device(void* destination, const void* source, int64_t bytes) override;
   void copy_to_host(void* destination, const void* source, int64_t bytes) override;
   void synchronize() override {}
+  std::unique_ptr<DeviceTimer> make_timer() override { return make_host_timer(); }
   void prepare(const op::AnyOp<Tensor>& op) override;
 
   void run(const op::EmbeddingForward<Tensor>& op) override;
@@ -61,6 +63,7 @@ class CpuBackend final : public Backend {
  private:
   int threads_ = 1;
   CpuIsa isa_ = CpuIsa::kGeneric;
+  std::shared_ptr<MemoryLedger> ledger_ = std::make_shared<MemoryLedger>();
   std::unique_ptr<MatmulLibrary, MatmulLibraryDeleter> matmul_;
 };
 

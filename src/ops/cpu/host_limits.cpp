@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the affinity mask, cgroup files (v2 and v1) and /proc/meminfo. Every file may be missing: containers differ.
+// Reads the affinity mask, cgroup files (v2 and v1), /proc/meminfo and /proc/self/status. Every file may be missing:
+// containers differ.
 #include "ops/cpu/host_limits.h"
 
 #include <sched.h>
@@ -105,6 +106,10 @@ int default_threads() {
   CPU_FREE(mask);
   if (const auto quota = quota_processors()) processors = std::min(processors, *quota);
   return std::max(processors, 1);
+}
+
+std::optional<int64_t> resident_bytes() {
+  return meminfo_bytes(read_file("/proc/self/status"), "VmRSS");
 }
 
 std::optional<int64_t> available_memory_bytes() {

@@ -19,5 +19,7 @@ int64_t memory_stat_bytes(std::string_view text, std::string_view key);
 int default_threads();
 /// Memory that can be had without swapping, within the cgroup's limit; nullopt when the system does not say.
 std::optional<int64_t> available_memory_bytes();
+/// Of this process, shared pages included.
+std::optional<int64_t> resident_bytes();
 
 }  // namespace litespark::cpu

@@ -11,8 +11,15 @@ namespace {
 
 class CudaMemory final : public DeviceMemory {
  public:
-  CudaMemory(void* data, int64_t bytes) : data_(data), bytes_(bytes) {}
-  ~CudaMemory() override { cudaFree(data_); }
+  CudaMemory(void* data, int64_t bytes, std::shared_ptr<MemoryLedger> ledger)
+      : data_(data), bytes_(bytes), ledger_(std::move(ledger)) {
+    ledger_->allocated_bytes += bytes_;
+    ++ledger_->num_allocations;
+  }
+  ~CudaMemory() override {
+    cudaFree(data_);
+    ledger_->allocated_bytes -= bytes_;
+  }
   CudaMemory(const CudaMemory&) = delete;
   CudaMemory& operator=(const CudaMemory&) = delete;
   void* data() const override { return data_; }
@@ -21,6 +28,7 @@ class CudaMemory final : public DeviceMemory {
  private:
   void* data_;
   int64_t bytes_;
+  std::shared_ptr<MemoryLedger> ledger_;
 };
 
 int attribute(cudaDeviceAttr which, int ordinal) {
@@ -82,6 +90,15 @@ std::optional<int64_t> CudaBackend::free_bytes() const {
   return static_cast<int64_t>(free_bytes);
 }
 
+MemoryUse CudaBackend::memory_use() const {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "cuda_memory");
+  return {.used_bytes = static_cast<int64_t>(total_bytes - free_bytes),
+          .allocated_bytes = ledger_->allocated_bytes,
+          .num_allocations = ledger_->num_allocations};
+}
+
 std::unique_ptr<DeviceMemory> CudaBackend::allocate(int64_t bytes) {
   if (bytes < 0) throw InternalError("cuda_memory", "negative size", bytes, "0 or more bytes");
   void* data = nullptr;
@@ -93,7 +110,7 @@ std::unique_ptr<DeviceMemory> CudaBackend::allocate(int64_t bytes) {
                       "lower train.micro_batch or raise memory.recompute");
   }
   check(status, "cuda_memory");
-  auto memory = std::make_unique<CudaMemory>(data, bytes);
+  auto memory = std::make_unique<CudaMemory>(data, bytes, ledger_);
   check(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), context_.stream), "cuda_memory");
   check(cudaStreamSynchronize(context_.stream), "cuda_memory");
   return memory;

@@ -50,9 +50,11 @@ class CudaBackend final : public Backend {
 
   std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override;
   std::optional<int64_t> free_bytes() const override;
+  MemoryUse memory_use() const override;
   void copy_to_device(void* destination, const void* source, int64_t bytes) override;
   void copy_to_host(void* destination, const void* source, int64_t bytes) override;
   void synchronize() override;
+  std::unique_ptr<DeviceTimer> make_timer() override;
   void prepare(const op::AnyOp<Tensor>& op) override;
   std::map<std::string, std::string> tuning() const override;
   void set_tuning(const std::map<std::string, std::string>& choices) override;
@@ -86,6 +88,7 @@ class CudaBackend final : public Backend {
 
  private:
   DeviceContext context_;
+  std::shared_ptr<MemoryLedger> ledger_ = std::make_shared<MemoryLedger>();
   StagingPtr staging_;
   MatmulLibraryPtr matmul_;
   AttentionLibraryPtr attention_;

@@ -43,6 +43,17 @@ TEST(CudaBackend, MemoryIsAlignedAndZero) {
   }
 }
 
+TEST(CudaBackend, CountsWhatItHasGivenOut) {  // claim:L12
+  const MemoryUse before = cuda_backend().memory_use();
+  auto memory = cuda_backend().allocate(int64_t{64} << 20);
+  const MemoryUse with = cuda_backend().memory_use();
+  EXPECT_EQ(with.num_allocations, before.num_allocations + 1);
+  EXPECT_EQ(with.allocated_bytes, before.allocated_bytes + (int64_t{64} << 20));
+  EXPECT_GE(with.used_bytes.value(), before.used_bytes.value());
+  memory.reset();
+  EXPECT_EQ(cuda_backend().memory_use().allocated_bytes, before.allocated_bytes);
+}
+
 // fault:C3: more than the card has is a refusal with both sizes, and the device works on.
 TEST(CudaBackend, RefusesMoreMemoryThanThereIs) {
   EXPECT_THROW(cuda_backend().allocate(int64_t{1} << 50), ConfigError);
