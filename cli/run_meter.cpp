@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <sstream>
@@ -30,16 +29,11 @@ CpuModel cpu_model(const MeterSection& settings) {
   return model;
 }
 
-std::optional<std::string> environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
 /// The boards that the run computes on: the first `count` that it sees.
 void add_gpu_sensors(Sensors& sensors, int64_t count) {
   const auto driver = open_nvml();
   std::optional<std::vector<std::string>> uuids;
-  if (driver) uuids = visible_gpus(*driver, environment("CUDA_VISIBLE_DEVICES"), environment("CUDA_DEVICE_ORDER"));
+  if (driver) uuids = visible_gpus_here(*driver);
   if (!uuids || static_cast<int64_t>(uuids->size()) < count) {
     sensors.push_back(make_silent_sensor("gpu", EnergyPart::kGpu));
     return;

@@ -43,4 +43,9 @@ int64_t Batch::supervised_tokens() const {
   return std::count_if(labels.begin(), labels.end(), [](int32_t label) { return label != op::kIgnoredLabel; });
 }
 
+int64_t Batch::held_bytes() const {
+  const size_t entries = ids.capacity() + labels.capacity() + positions.capacity() + offsets.capacity();
+  return static_cast<int64_t>(entries * sizeof(int32_t));
+}
+
 }  // namespace litespark

@@ -26,6 +26,8 @@ struct Batch {
 
   int64_t tokens_used() const { return offsets.empty() ? 0 : offsets[static_cast<size_t>(num_documents)]; }
   int64_t supervised_tokens() const;
+  /// Of host memory, kept for later batches included.
+  int64_t held_bytes() const;
 };
 
 }  // namespace litespark

@@ -49,10 +49,18 @@ void Loader::work() {
     fill(*slot);
     {
       const std::lock_guard lock(mutex_);
+      slot->bytes = slot->batch.held_bytes();
       slot->is_ready = true;
     }
     changed_.notify_all();
   }
+}
+
+int64_t Loader::held_bytes() {
+  const std::lock_guard lock(mutex_);
+  int64_t bytes = 0;
+  for (const Slot& slot : slots_) bytes += slot.bytes;
+  return bytes;
 }
 
 const Batch& Loader::get(uint64_t index) {
@@ -62,6 +70,7 @@ const Batch& Loader::get(uint64_t index) {
   if (threads_.empty()) {
     slot.index = index;
     fill(slot);
+    slot.bytes = slot.batch.held_bytes();
     slot.is_ready = true;
   } else {
     changed_.wait(lock, [&] { return slot.is_ready && slot.index == index; });

@@ -33,10 +33,14 @@ class Loader {
   /// throws what its worker threw. The reference stays valid until the next call.
   const Batch& get(uint64_t index);
 
+  /// Host memory of the batches that are ready or in use.
+  int64_t held_bytes();
+
  private:
   struct Slot {
     Batch batch;
     uint64_t index = 0;
+    int64_t bytes = 0;  ///< the batch's, when it was last filled
     bool is_ready = false;
     std::exception_ptr failure;
   };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 
 namespace litespark {
 namespace {
@@ -13,6 +14,13 @@ namespace {
 constexpr double kJoulesPerMillijoule = 1e-3;
 constexpr double kWattsPerMilliwatt = 1e-3;
 constexpr size_t kTextBytes = 96;
+
+/// nvmlMemory_t.
+struct NvmlMemory {
+  unsigned long long total = 0;
+  unsigned long long free = 0;
+  unsigned long long used = 0;
+};
 
 /// The library's functions that are needed, with their C signatures; 0 is success.
 struct NvmlCalls {
@@ -24,6 +32,7 @@ struct NvmlCalls {
   int (*name)(Handle, char*, unsigned) = nullptr;
   int (*energy)(Handle, unsigned long long*) = nullptr;
   int (*power)(Handle, unsigned*) = nullptr;
+  int (*memory)(Handle, NvmlMemory*) = nullptr;
 };
 
 template <class Function>
@@ -56,6 +65,11 @@ class Nvml final : public GpuDriver {
     unsigned milliwatts = 0;
     if (handle(index) == nullptr || calls_.power(handle(index), &milliwatts) != 0) return std::nullopt;
     return kWattsPerMilliwatt * milliwatts;
+  }
+  std::optional<int64_t> used_bytes(int index) const override {
+    NvmlMemory memory;
+    if (handle(index) == nullptr || calls_.memory(handle(index), &memory) != 0) return std::nullopt;
+    return static_cast<int64_t>(memory.used);
   }
 
  private:
@@ -138,6 +152,13 @@ std::optional<std::string> board_of(const GpuDriver& driver, std::string_view en
   return std::nullopt;
 }
 
+std::optional<int> index_of(const GpuDriver& driver, const std::string& uuid) {
+  for (int i = 0; i < driver.num_gpus(); ++i) {
+    if (driver.uuid(i) == uuid) return i;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string_view> split_at_commas(std::string_view text) {
   std::vector<std::string_view> entries;
   while (!text.empty()) {
@@ -163,7 +184,7 @@ std::shared_ptr<const GpuDriver> open_nvml() {
       find(library, "nvmlDeviceGetHandleByIndex_v2", calls.handle) && find(library, "nvmlDeviceGetUUID", calls.uuid) &&
       find(library, "nvmlDeviceGetName", calls.name) &&
       find(library, "nvmlDeviceGetTotalEnergyConsumption", calls.energy) &&
-      find(library, "nvmlDeviceGetPowerUsage", calls.power);
+      find(library, "nvmlDeviceGetPowerUsage", calls.power) && find(library, "nvmlDeviceGetMemoryInfo", calls.memory);
   if (!is_complete || calls.init() != 0) return nullptr;
   return std::make_shared<Nvml>(calls);
 }
@@ -188,14 +209,25 @@ std::optional<std::vector<std::string>> visible_gpus(const GpuDriver& driver,
   return uuids;
 }
 
+std::optional<std::vector<std::string>> visible_gpus_here(const GpuDriver& driver) {
+  const auto environment = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+  return visible_gpus(driver, environment("CUDA_VISIBLE_DEVICES"), environment("CUDA_DEVICE_ORDER"));
+}
+
+std::optional<int64_t> gpu_used_bytes(const GpuDriver& driver, const std::string& uuid) {
+  const std::optional<int> index = index_of(driver, uuid);
+  return index ? driver.used_bytes(*index) : std::nullopt;
+}
+
 std::vector<std::unique_ptr<EnergySensor>> make_gpu_sensors(const std::shared_ptr<const GpuDriver>& driver,
                                                             const std::vector<std::string>& uuids) {
   std::vector<std::unique_ptr<EnergySensor>> sensors;
   for (const std::string& uuid : uuids) {
-    int index = 0;
-    while (index < driver->num_gpus() && driver->uuid(index) != uuid) ++index;
-    if (index < driver->num_gpus()) {
-      sensors.push_back(std::make_unique<GpuSensor>(driver, index, uuid));
+    if (const std::optional<int> index = index_of(*driver, uuid)) {
+      sensors.push_back(std::make_unique<GpuSensor>(driver, *index, uuid));
     } else {
       sensors.push_back(make_silent_sensor("gpu " + uuid, EnergyPart::kGpu));
     }

@@ -21,6 +21,8 @@ class GpuDriver {
   /// Since the driver was loaded; boards before Volta have no counter.
   virtual std::optional<uint64_t> energy_millijoules(int index) const = 0;
   virtual std::optional<double> power_watts(int index) const = 0;
+  /// Memory of the board that is taken, by whomever.
+  virtual std::optional<int64_t> used_bytes(int index) const = 0;
 };
 
 /// libnvidia-ml.so.1; nullptr where it is not installed or does not start.
@@ -32,6 +34,12 @@ std::shared_ptr<const GpuDriver> open_nvml();
 std::optional<std::vector<std::string>> visible_gpus(const GpuDriver& driver,
                                                      const std::optional<std::string>& visible_devices,
                                                      const std::optional<std::string>& device_order);
+
+/// The same for this process's environment.
+std::optional<std::vector<std::string>> visible_gpus_here(const GpuDriver& driver);
+
+/// Memory of the board with this UUID that is taken; nullopt when the driver does not know it or does not say.
+std::optional<int64_t> gpu_used_bytes(const GpuDriver& driver, const std::string& uuid);
 
 /// A sensor for each board in `uuids`, by counter or, without one, from power readings. A UUID that the driver does not
 /// know gets a sensor that says unavailable.

@@ -22,6 +22,13 @@ TEST(Batch, LaysDocumentsEndToEndWithRestartingPositions) {  // report:B13
   EXPECT_EQ(batch.supervised_tokens(), 4);
 }
 
+TEST(Batch, HoldsTheBytesOfItsRows) {
+  Batch batch;
+  EXPECT_EQ(batch.held_bytes(), 0);
+  batch.reset({.num_tokens = 8, .max_documents = 3, .max_length = 8});
+  EXPECT_GE(batch.held_bytes(), 4 * (3 * 8 + 4));
+}
+
 TEST(Batch, RefusesWhatDoesNotFit) {
   Batch batch;
   batch.reset({.num_tokens = 4, .max_documents = 1, .max_length = 4});

@@ -43,6 +43,16 @@ TEST(Loader, GivesTheSameSequenceWhateverTheWorkersAndDepth) {
   }
 }
 
+TEST(Loader, HoldsNoMoreThanItsSlots) {
+  for (const int64_t workers : {0, 2}) {
+    const NumberedSource source;
+    Loader loader(source, {.shape = kShape, .workers = workers, .depth = 2});
+    for (uint64_t index = 0; index < 50; ++index) loader.get(index);
+    EXPECT_GT(loader.held_bytes(), 0);
+    EXPECT_LE(loader.held_bytes(), 3 * 4 * (3 * 8 + 2));
+  }
+}
+
 TEST(Loader, NeverTouchesTheBatchInUse) {
   const NumberedSource source;
   Loader loader(source, {.shape = kShape, .workers = 2, .depth = 2});

@@ -2,6 +2,8 @@
 // Four boards of a made-up driver: which ones a run sees, and that each counts once.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "meter/nvml.h"
 
 namespace litespark {
@@ -22,6 +24,7 @@ struct FakeDriver final : GpuDriver {
     return millijoules.at(static_cast<size_t>(i));
   }
   std::optional<double> power_watts(int i) const override { return watts.at(static_cast<size_t>(i)); }
+  std::optional<int64_t> used_bytes(int i) const override { return 1000 + i; }
 };
 
 using Uuids = std::vector<std::string>;
@@ -35,6 +38,23 @@ class Nvml : public testing::Test {
 
   const std::shared_ptr<FakeDriver> driver_ = std::make_shared<FakeDriver>();
 };
+
+TEST_F(Nvml, TheProcessSeesWhatItsEnvironmentSays) {
+  const char* const before = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("CUDA_VISIBLE_DEVICES", "2", 1);
+  EXPECT_EQ(visible_gpus_here(*driver_), (Uuids{"GPU-cc22"}));
+  if (before == nullptr) {
+    unsetenv("CUDA_VISIBLE_DEVICES");
+  } else {
+    setenv("CUDA_VISIBLE_DEVICES", kept.c_str(), 1);
+  }
+}
+
+TEST_F(Nvml, MemoryIsThatOfTheBoardWithTheUuid) {
+  EXPECT_EQ(gpu_used_bytes(*driver_, "GPU-cc22"), 1002);
+  EXPECT_EQ(gpu_used_bytes(*driver_, "GPU-none"), std::nullopt);
+}
 
 TEST_F(Nvml, OrdinalsAndUuidsMeanTheirBoards) {  // report:B42
   EXPECT_EQ(visible("3,1"), (Uuids{"GPU-cd33", "GPU-bb11"}));
