@@ -110,7 +110,9 @@ std::string energy_totals(const RunFacts& facts) {
   const auto add = [&](const char* name, const std::string& value) {
     rows.push_back({name, value.empty() ? "not measured" : value});
   };
-  add("energy of the steps", sum_text(facts.joules, "J"));
+  add("energy", sum_text(facts.joules, "J"));
+  const double outside = facts.joules.sum - facts.step_joules.sum;
+  if (outside > 0.0) add("of it outside the recorded steps", number_text(outside) + " J");
   add("in kilowatt-hours", facts.joules.is_measured() ? number_text(facts.joules.sum / 3.6e6) + " kWh" : "");
   const bool has_rate = facts.joules.is_measured() && facts.joules.is_whole() && facts.tokens && *facts.tokens > 0;
   add("energy per 1,000 tokens", has_rate ? number_text(facts.joules.sum / *facts.tokens * 1000.0) + " J" : "");

@@ -50,6 +50,16 @@ std::vector<DeviceEnergy> energy_by_device(const std::vector<EnergyLine>& lines)
   return devices;
 }
 
+/// nullopt when an interval of a device is unknown.
+std::optional<double> whole_joules(const std::vector<DeviceEnergy>& devices) {
+  double sum = 0.0;
+  for (const DeviceEnergy& device : devices) {
+    if (!device.joules.is_whole()) return std::nullopt;
+    sum += device.joules.sum;
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::optional<double> DeviceEnergy::mean_watts() const {
@@ -70,9 +80,16 @@ RunFacts run_facts(const RunFolder& run) {
                  .median_tokens_per_second = median_of(run.steps, &StepLine::tokens_per_second),
                  .median_mfu = median_of(run.steps, &StepLine::mfu),
                  .data_wait_seconds = sum_of(run.steps, &StepLine::data_wait_seconds).sum,
-                 .joules = sum_of(run.steps, &StepLine::joules),
+                 .step_joules = sum_of(run.steps, &StepLine::joules),
                  .co2_grams = sum_of(run.steps, &StepLine::co2_grams),
                  .devices = energy_by_device(run.energy)};
+  facts.joules = facts.step_joules;
+  const std::optional<double> of_devices = whole_joules(facts.devices);
+  if (of_devices && facts.step_joules.is_measured() && facts.step_joules.is_whole() &&
+      *of_devices > facts.step_joules.sum) {
+    if (facts.step_joules.sum > 0.0) facts.co2_grams.sum *= *of_devices / facts.step_joules.sum;
+    facts.joules.sum = *of_devices;
+  }
   if (!run.steps.empty()) facts.last_step = run.steps.back().step;
   for (const EvalLine& eval : run.evals) {
     if (!eval.loss) continue;

@@ -40,8 +40,11 @@ struct RunFacts {
   std::optional<double> median_tokens_per_second;
   std::optional<double> median_mfu;
   double data_wait_seconds = 0.0;
-  PartialSum joules;  ///< over steps
-  PartialSum co2_grams;
+  PartialSum step_joules;  ///< over the recorded steps
+  /// Of the whole run. The devices' records count what no recorded step does: the last save, and steps that a crash
+  /// made the run take twice. While they lag behind the steps (or are absent), the steps' own sum.
+  PartialSum joules;
+  PartialSum co2_grams;               ///< the steps', in proportion to `joules`
   std::vector<DeviceEnergy> devices;  ///< in the order of their first line
   bool is_energy_estimated = false;   ///< some of it comes from a model, not from a counter
   int64_t num_skipped = 0;

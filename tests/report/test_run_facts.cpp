@@ -50,6 +50,22 @@ TEST(RunFacts, DevicesAreKeptApartByMethodAndUnknownIntervalsCountNoTime) {
   EXPECT_TRUE(facts.is_energy_estimated);
 }
 
+TEST(RunFacts, TheRunsEnergyIsTheDevicesWhichCountTheLastSaveToo) {
+  RunFolder run;
+  run.steps = {{.step = 1, .joules = 40.0, .co2_grams = 1.0}, {.step = 2, .joules = 60.0, .co2_grams = 2.0}};
+  run.energy = {{.device = "cpu", .method = "estimated", .seconds = 2.0, .joules = 80.0},
+                {.device = "memory", .method = "estimated", .seconds = 2.0, .joules = 20.0},
+                {.device = "cpu", .method = "estimated", .seconds = 1.0, .joules = 10.0}};
+  const RunFacts facts = run_facts(run);
+  EXPECT_EQ(facts.step_joules.sum, 100.0);
+  EXPECT_EQ(facts.joules.sum, 110.0);
+  EXPECT_TRUE(facts.joules.is_whole());
+  EXPECT_DOUBLE_EQ(facts.co2_grams.sum, 3.3);
+  run.energy.resize(1);  // a run that goes on: its last steps are not in the devices' records yet
+  EXPECT_EQ(run_facts(run).joules.sum, 100.0);
+  EXPECT_EQ(run_facts(run).co2_grams.sum, 3.0);
+}
+
 TEST(RunFacts, TheMedianIsTheMiddleOrTheMeanOfTheMiddleTwo) {
   EXPECT_EQ(median({}), std::nullopt);
   EXPECT_EQ(median({3.0, 1.0, 2.0}), 2.0);
