@@ -5,19 +5,19 @@
 #include <optional>
 
 #include "commands.h"
-#include "core/json_text.h"
 #include "core/text_table.h"
 #include "data/loader.h"
 #include "io/file.h"
-#include "plan/memory_table.h"
 #include "progress.h"
 #include "report/page.h"
+#include "run_memory.h"
 #include "run_meter.h"
 #include "run_setup.h"
 #include "spec/run_program.h"
 #include "stop_request.h"
 #include "train/metrics_log.h"
 #include "train/run_options.h"
+#include "train/run_timeline.h"
 #include "training_inputs.h"
 
 namespace litespark::cli {
@@ -52,13 +52,6 @@ std::string decay_groups_text(const ParamTable& params) {
          count_text(plain) + "\n";
 }
 
-/// What `litespark plan --json` prints and the headline, for the report.
-std::string memory_json(const std::string& headline, const Program& program) {
-  return "{\"model\": {\"parameters\": " + std::to_string(program.params.num_parameters) +
-         ", \"headline\": " + json_string(headline) +
-         "}, \"memory\": " + memory_table_json(make_memory_table(program)) + "}\n";
-}
-
 /// The run is done whatever becomes of its page, so a failure is only said.
 void write_run_report(const fs::path& out) {
   try {
@@ -76,9 +69,10 @@ class TrainingRun {
     std::optional<fs::path> checkpoint;  ///< to continue from
   };
 
-  TrainingRun(const RunConfig& config, Start start, Program program, Backend& backend)
+  TrainingRun(const RunConfig& config, Start start, Program program, Backend& backend, RunMemory& memory)
       : config_(config),
         out_(config.out),
+        memory_(memory),
         source_(make_source(config, program, config.data.path)),
         eval_source_(make_eval_source(config, program)),
         executor_(std::move(program), backend),
@@ -102,6 +96,7 @@ class TrainingRun {
     if (config.checkpoint.at_end || config.checkpoint.every > 0)
       store_.require_space(checkpoint_bytes(context_.params, context_.folder_dtype));
     write_text_file(out_ / "run.toml", context_.run_toml);
+    memory_.prepared([this] { return loader_ ? loader_->held_bytes() : 0; });
   }
 
   RunEnd run() {
@@ -114,24 +109,38 @@ class TrainingRun {
     MetricsLog metrics(out_ / "metrics.jsonl", trainer_.steps_done());
     RunMeter meter(config_, executor_.program().config, executor_.backend(), totals_);
     std::cout << meter.headline() << std::flush;
+    RunTimeline timeline(executor_, out_, config_.meter.timeline_every);
     Progress progress(plan.steps, config_.train.log_every, trainer_.steps_done(), trainer_.tokens_done());
     CheckpointSaver saver(
         executor_, store_, context_,
         {.retention = {.keep_last = config_.checkpoint.keep_last, .keep_every = config_.checkpoint.keep_every},
          .is_async = config_.checkpoint.async});
     int64_t tokens_before = trainer_.tokens_done();
-    const RunHooks hooks{.on_step =
+    const RunHooks hooks{.before_step = [&] { timeline.before_step(); },
+                         .after_step =
+                             [&] {
+                               timeline.after_step(trainer_.steps_done());
+                               watch_memory(metrics, progress);
+                             },
+                         .on_step =
                              [&](const StepRecord& record) {
                                totals_.train_seconds += record.seconds;
                                const StepMeasurements measured = meter.measure(record, record.tokens - tokens_before);
                                tokens_before = record.tokens;
                                metrics.add(record, measured);
+                               timeline.add(record);
                                progress.show(record, measured);
                              },
                          .on_eval =
                              [&](int64_t step, const EvalResult& result) {
                                metrics.add_eval(step, result);
                                progress.show_eval(step, result);
+                               timeline.add_eval(result);
+                             },
+                         .on_save =
+                             [&](int64_t step, double seconds) {
+                               metrics.add_save(step, seconds);
+                               timeline.add_save(seconds);
                              },
                          .should_stop = StopRequest::is_made,
                          .totals =
@@ -144,11 +153,19 @@ class TrainingRun {
                    : plan.saves_at_end     ? "done; saved "
                                            : "done; newest ") +
                   (store_.newest() ? store_.path_of(*store_.newest()).string() : "checkpoint: none"));
-    progress.note(meter.finish(trainer_.steps_done(), trainer_.tokens_done()));
+    progress.note(timeline.finish() + memory_.finish() + meter.finish(trainer_.steps_done(), trainer_.tokens_done()));
     return end;
   }
 
  private:
+  void watch_memory(MetricsLog& metrics, Progress& progress) {
+    for (const std::string& warning : memory_.after_step(trainer_.steps_done())) {
+      metrics.add_warning(trainer_.steps_done(), warning);
+      progress.note("warning: " + warning);
+    }
+    if (const std::string text = memory_.settled(); !text.empty()) progress.note(text);
+  }
+
   /// The loader starts where the trainer stands, which a resume decides.
   const Batch& next(uint64_t index) {
     if (!loader_) {
@@ -161,6 +178,7 @@ class TrainingRun {
 
   const RunConfig& config_;
   fs::path out_;
+  RunMemory& memory_;
   std::unique_ptr<BatchSource> source_;
   std::unique_ptr<BatchSource> eval_source_;
   Executor executor_;
@@ -197,16 +215,16 @@ class TrainCommand final : public Command {
     const ModelConfig model = model_of(config);
     TrainingRun::Start start{.store = CheckpointStore(make_run_folder(config) / "checkpoints"), .checkpoint = {}};
     start.checkpoint = resume_from(config, start.store);
+    RunMemory memory(config);
     const std::unique_ptr<Backend> backend = make_backend(config);
+    memory.opened(*backend);
     if (start.checkpoint) backend->set_tuning(read_checkpoint_tuning(*start.checkpoint));
     config = fit_into_memory(config, model, backend->sizes(), backend->free_bytes());
     Program program = make_llama_program(model, training_options(config), backend->sizes());
     const std::string headline = run_headline(config, program);
-    const std::string memory = memory_json(headline.substr(0, headline.find('\n')), program);
     std::cout << headline << decay_groups_text(program.params) << "\n"
-              << format_memory_table(make_memory_table(program)) << std::endl;
-    TrainingRun training(config, std::move(start), std::move(program), *backend);
-    write_text_file(fs::path(config.out) / "memory.json", memory);
+              << memory.plan(program, headline.substr(0, headline.find('\n'))) << std::endl;
+    TrainingRun training(config, std::move(start), std::move(program), *backend, memory);
     const RunEnd end = training.run();
     write_run_report(config.out);
     return end == RunEnd::kStopped ? ExitCode::kStopped : ExitCode::kDone;

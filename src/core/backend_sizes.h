@@ -18,6 +18,12 @@ constexpr int64_t gpu_head_chunk_rows(int64_t vocab_size) {
   return rows;
 }
 
+/// What a GPU's driver and libraries hold beside the plan once a run is under way: context, kernels, handles, recorded
+/// graphs. Predictions, and the only place for them; a run measures its own and prints it beside them.
+constexpr int64_t gpu_beyond_plan_bytes(bool has_cudnn) {
+  return (int64_t{has_cudnn ? 700 : 550}) << 20;
+}
+
 /// One linear layer: y [rows, out] = x [rows, in] w^T.
 struct LinearShape {
   int64_t rows = 0;
@@ -38,6 +44,8 @@ class BackendSizes {
   virtual bool packs_weights(DType compute) const = 0;
   /// Of one packed copy; depends on the features and the dtype, not on `shape.rows`.
   virtual int64_t packed_bytes(const LinearShape& shape, op::PackForm form) const = 0;
+  /// What the device holds beside the plan in the steady state; a prediction whatever exact() says.
+  virtual int64_t beyond_plan_bytes() const { return 0; }
   /// Rows of logits at a time when nobody asks for a number: enough to keep this device's matmul busy with `vocab_size`
   /// columns, few enough to stay a small part of the plan.
   virtual int64_t preferred_head_chunk_rows(int64_t /*vocab_size*/) const { return 512; }

@@ -68,6 +68,7 @@ void Executor::run_observed(const BoundPhase& bound_phase) {
     std::visit([&](const auto& op) { backend_.run(op); }, bound_phase.ops[index]);
     observer_->after(entries[index]);
   }
+  observer_->enter("");
 }
 
 Tensor Executor::tensor(TensorId id) const {

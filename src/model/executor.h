@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "core/step_state.h"
@@ -19,6 +20,8 @@ class OpObserver {
   virtual ~OpObserver() = default;
   virtual void before(const TapeEntry& entry) = 0;
   virtual void after(const TapeEntry& entry) = 0;
+  /// The host turns to something that is no op: "data.wait"; "": to nothing that has a name. Default: nothing.
+  virtual void enter(std::string_view /*scope*/) {}
 };
 
 class Executor {
@@ -36,6 +39,11 @@ class Executor {
   /// unless somebody observes them. Throws InternalError when the program has no such phase.
   void run(Phase phase);
   void set_observer(OpObserver* observer) { observer_ = observer; }
+  bool is_observed() const { return observer_ != nullptr; }
+  /// Tells the observer, if there is one, what the host does from here to the next op.
+  void enter(std::string_view scope) const {
+    if (observer_ != nullptr) observer_->enter(scope);
+  }
 
   /// The memory of a tensor. Arena tensors are valid only while their phase runs.
   Tensor tensor(TensorId id) const;

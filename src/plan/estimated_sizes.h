@@ -17,6 +17,7 @@ class EstimatedGpuSizes final : public BackendSizes {
 
   bool exact() const override { return false; }
   int64_t preferred_head_chunk_rows(int64_t vocab_size) const override { return gpu_head_chunk_rows(vocab_size); }
+  int64_t beyond_plan_bytes() const override { return gpu_beyond_plan_bytes(true); }
   bool packs_weights(DType compute) const override;
   int64_t packed_bytes(const LinearShape& shape, op::PackForm form) const override;
   int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const override;

@@ -75,6 +75,9 @@ std::string owner_table(const MemoryTable& table, const Unit& unit) {
     if (stretch.live_bytes > 0) sums.push_back(unit(stretch.live_bytes));
   }
   text.add(std::move(sums));
+  const bool is_measured = table.measured_beyond_plan_bytes.has_value();
+  text.add({is_measured ? "beyond the plan, measured" : "beyond the plan, predicted",
+            unit(table.measured_beyond_plan_bytes.value_or(table.beyond_plan_bytes))});
   return text.to_string("  ");
 }
 
@@ -111,7 +114,8 @@ MemoryTable make_memory_table(const Program& program) {
                     .phases = program.memory->phases(),
                     .persistent_bytes = program.memory->persistent_bytes(),
                     .arena_bytes = program.memory->arena_bytes(),
-                    .is_exact = program.sizes_are_exact};
+                    .is_exact = program.sizes_are_exact,
+                    .beyond_plan_bytes = program.beyond_plan_bytes};
   for (const auto& [phase, tape] : program.tapes) {
     const PhaseLifetimes lifetimes = tape_lifetimes(tape, program.tensors);
     const auto num_ops = static_cast<int32_t>(tape.entries().size());
@@ -155,6 +159,9 @@ std::string memory_table_json(const MemoryTable& table) {
          ",\n  \"arena_bytes\": " + std::to_string(table.arena_bytes) +
          ",\n  \"total_bytes\": " + std::to_string(table.total_bytes()) +
          ",\n  \"exact\": " + (table.is_exact ? "true" : "false") +
+         ",\n  \"beyond_plan\": {\"predicted_bytes\": " + std::to_string(table.beyond_plan_bytes) +
+         ", \"measured_bytes\": " +
+         (table.measured_beyond_plan_bytes ? std::to_string(*table.measured_beyond_plan_bytes) : "null") + "}" +
          ",\n  \"owners\": " + owners_json(table.persistent_by_owner) + ",\n  \"peaks\": [" + peaks +
          "\n  ],\n  \"phases\": [" + phases + "\n  ]\n}";
 }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,10 @@ struct MemoryTable {
   std::vector<StretchPeak> stretches;  ///< in tape order; a training tape gives its forward and its backward
   std::vector<PhasePeak> phases;
   int64_t persistent_bytes = 0;
-  int64_t arena_bytes = 0;  ///< the largest phase's
-  bool is_exact = false;    ///< library sizes come from the linked backend, else they are estimates
+  int64_t arena_bytes = 0;        ///< the largest phase's
+  bool is_exact = false;          ///< library sizes come from the linked backend, else they are estimates
+  int64_t beyond_plan_bytes = 0;  ///< driver, libraries, graphs, on a CPU the rest of the process; predicted
+  std::optional<int64_t> measured_beyond_plan_bytes;  ///< the same, when a run has seen it
 
   int64_t total_bytes() const { return persistent_bytes + arena_bytes; }
 };
@@ -38,7 +41,8 @@ MemoryTable make_memory_table(const Program& program);
 /// For people: a table of owners by stretch, then one of phases, then the total.
 std::string format_memory_table(const MemoryTable& table);
 
-/// One JSON object: "persistent_bytes", "arena_bytes", "total_bytes", "exact", "owners", "peaks", "phases".
+/// One JSON object: "persistent_bytes", "arena_bytes", "total_bytes", "exact", "beyond_plan" with "predicted_bytes" and
+/// "measured_bytes" (null before a run has measured it), "owners", "peaks", "phases".
 std::string memory_table_json(const MemoryTable& table);
 
 }  // namespace litespark

@@ -155,19 +155,51 @@ std::string memory_section(const RunFolder& run) {
   }
   const double rest = run.memory->total_bytes - sum;
   if (rest >= 1.0) bars.push_back({.name = "gaps", .amount = rest, .value_text = bytes_text(std::llround(rest))});
+  if (const auto& beyond = run.memory->beyond_plan_bytes) {
+    bars.push_back(
+        {.name = std::string("beyond the plan, ") + (run.memory->is_beyond_plan_measured ? "measured" : "predicted"),
+         .amount = *beyond,
+         .value_text = bytes_text(std::llround(*beyond))});
+  }
   return sentence(bytes_text(std::llround(run.memory->total_bytes)) + " planned in all, library sizes " +
                   (run.memory->is_exact ? "exact" : "estimated") + "; each owner's bytes at the fullest moment" +
                   (run.memory->peak_name.empty() ? "" : ", in " + run.memory->peak_name) + ".") +
          panel(html_bars(bars));
 }
 
-std::string time_section(const RunFolder& run) {
-  if (run.scopes.empty()) return sentence("Time by scope was not recorded.");
+std::string time_bars(const std::vector<ScopeTime>& times) {
   std::vector<Bar> bars;
-  for (const ScopeTime& scope : run.scopes) {
-    bars.push_back({.name = scope.name, .amount = scope.seconds, .value_text = duration_text(scope.seconds)});
+  for (const ScopeTime& time : times) {
+    bars.push_back({.name = time.name, .amount = time.seconds, .value_text = duration_text(time.seconds)});
   }
   return panel(html_bars(bars));
+}
+
+std::string time_section(const RunFolder& run) {
+  if (!run.timeline || (run.timeline->scopes.empty() && run.timeline->run.empty())) {
+    return sentence("Time by scope was not recorded.");
+  }
+  const TimelineFacts& facts = *run.timeline;
+  std::string out;
+  if (!facts.scopes.empty()) {
+    out =
+        sentence("A step, mean over " + std::to_string(facts.num_sampled_steps) + " sampled; the scopes add up to it." +
+                 (facts.cost_share ? " Observing took " + number_text(100.0 * *facts.cost_share, 2) +
+                                         " % of the steps' time. trace.json holds one step for Perfetto."
+                                   : "")) +
+        time_bars(facts.scopes);
+  }
+  if (!facts.run.empty())
+    out += sentence("The run from its first step on, since its last start.") + time_bars(facts.run);
+  return out;
+}
+
+/// "" without warnings.
+std::string warnings_section(const RunFolder& run) {
+  if (run.warnings.empty()) return "";
+  std::vector<std::vector<std::string>> rows;
+  for (const WarningLine& warning : run.warnings) rows.push_back({std::to_string(warning.step), warning.text});
+  return section("Warnings", panel(html_table({"step", "warning"}, rows)));
 }
 
 std::string samples_section(const RunFolder& run) {
@@ -202,9 +234,10 @@ std::string report_page(const RunFolder& run) {
          escape_html(run.name) + ": Litespark run</title>\n<style>" + std::string(kPageStyle) +
          "</style>\n</head>\n<body>\n<main>\n<header><h1>" + escape_html(run.name) + "</h1>\n<p>" +
          escape_html(run.model.empty() ? "A Litespark run" : run.model) + "</p></header>\n" + cards(run, facts) +
-         section("Training", charts(run)) + section("Energy and carbon", energy_section(run, facts)) +
-         section("Memory by owner", memory_section(run)) + section("Time by scope", time_section(run)) +
-         section("Samples", samples_section(run)) + section("Checkpoints", checkpoints_section(run)) +
+         warnings_section(run) + section("Training", charts(run)) +
+         section("Energy and carbon", energy_section(run, facts)) + section("Memory by owner", memory_section(run)) +
+         section("Time by scope", time_section(run)) + section("Samples", samples_section(run)) +
+         section("Checkpoints", checkpoints_section(run)) +
          section("Effective configuration", "<details class=\"panel\" open><summary>run.toml</summary><pre>" +
                                                 escape_html(run.run_toml) + "</pre></details>\n") +
          "<footer>Written by litespark report; this page loads nothing from anywhere.</footer>\n</main>\n<script>" +

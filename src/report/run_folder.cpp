@@ -30,6 +30,11 @@ void read_metrics(const fs::path& path, RunFolder& run) {
       run.evals.push_back({.step = step, .loss = line.real("eval_loss")});
       return;
     }
+    if (const auto warning = line.text("warning")) {
+      run.warnings.push_back({.step = step, .text = *warning});
+      return;
+    }
+    if (line.find("checkpoint_seconds") != nullptr) return;  // timeline.json holds their sum
     if (!run.steps.empty() && step <= run.steps.back().step) {
       throw DataError(line.where(), "steps must ascend", step, "more than " + std::to_string(run.steps.back().step));
     }
@@ -77,6 +82,12 @@ double& bytes_of(MemoryFacts& facts, const std::string& owner, double OwnerBytes
 MemoryFacts memory_facts(const JsonObject& memory) {
   MemoryFacts facts{.total_bytes = memory.real("total_bytes").value_or(0.0),
                     .is_exact = memory.boolean("exact").value_or(false)};
+  if (const nlohmann::json* const beyond = memory.find("beyond_plan")) {
+    const JsonObject bytes(*beyond, memory.where() + ": beyond_plan");
+    facts.beyond_plan_bytes = bytes.real("measured_bytes");
+    facts.is_beyond_plan_measured = facts.beyond_plan_bytes.has_value();
+    if (!facts.beyond_plan_bytes) facts.beyond_plan_bytes = bytes.real("predicted_bytes");
+  }
   const auto keep = [&](double OwnerBytes::*part) {
     return [&facts, part](const std::string& owner, double bytes) {
       if (bytes > 0.0) bytes_of(facts, owner, part) = bytes;
@@ -114,12 +125,28 @@ void read_memory(const fs::path& path, RunFolder& run) {
 void read_timeline(const fs::path& path, RunFolder& run) {
   if (!fs::exists(path)) return;
   const nlohmann::json file = read_json_file(path);
-  JsonObject(file, path.string()).each("scopes", [&](const JsonObject& scope) {
-    run.scopes.push_back(
+  const JsonObject object(file, path.string());
+  TimelineFacts facts{.num_sampled_steps = object.integer("sampled_steps").value_or(0)};
+  object.each("scopes", [&](const JsonObject& scope) {
+    facts.scopes.push_back(
         {.name = scope.text("name").value_or("unnamed scope"), .seconds = scope.real("seconds").value_or(0.0)});
   });
-  std::stable_sort(run.scopes.begin(), run.scopes.end(),
+  std::stable_sort(facts.scopes.begin(), facts.scopes.end(),
                    [](const ScopeTime& a, const ScopeTime& b) { return a.seconds > b.seconds; });
+  if (const nlohmann::json* const whole = object.find("run")) {
+    const JsonObject rows(*whole, path.string() + ": run");
+    const double steps = rows.real("steps_seconds").value_or(0.0);
+    const double data_wait = rows.real("data_wait_seconds").value_or(0.0);
+    facts.run = {{.name = "steps", .seconds = std::max(0.0, steps - data_wait)},
+                 {.name = "waiting for data", .seconds = data_wait},
+                 {.name = "evaluations", .seconds = rows.real("eval_seconds").value_or(0.0)},
+                 {.name = "checkpoints", .seconds = rows.real("checkpoint_seconds").value_or(0.0)},
+                 {.name = "other", .seconds = rows.real("other_seconds").value_or(0.0)}};
+  }
+  if (const nlohmann::json* const cost = object.find("observing")) {
+    facts.cost_share = JsonObject(*cost, path.string() + ": observing").real("share");
+  }
+  run.timeline = std::move(facts);
 }
 
 /// Complete ones: the marker is written last.

@@ -32,6 +32,11 @@ struct EvalLine {
   std::optional<double> loss;
 };
 
+struct WarningLine {
+  int64_t step = 0;
+  std::string text;
+};
+
 /// A line of energy.jsonl: one device during one interval.
 struct EnergyLine {
   std::string device;
@@ -54,11 +59,21 @@ struct MemoryFacts {
   double total_bytes = 0.0;
   std::string peak_name;  ///< the stretch whose arena is fullest: "train_first backward"
   bool is_exact = false;
+  std::optional<double> beyond_plan_bytes;  ///< driver, libraries, the rest of the process
+  bool is_beyond_plan_measured = false;     ///< else predicted
 };
 
 struct ScopeTime {
   std::string name;
   double seconds = 0.0;
+};
+
+/// timeline.json.
+struct TimelineFacts {
+  int64_t num_sampled_steps = 0;
+  std::vector<ScopeTime> scopes;     ///< of one step, mean over the samples, longest first
+  std::vector<ScopeTime> run;        ///< of the whole run: steps, evaluations, ...; empty when not recorded
+  std::optional<double> cost_share;  ///< of the steps' time, that observing took
 };
 
 struct Sample {
@@ -74,10 +89,11 @@ struct RunFolder {
   std::optional<double> num_parameters;
   std::vector<StepLine> steps;
   std::vector<EvalLine> evals;
+  std::vector<WarningLine> warnings;
   std::vector<EnergyLine> energy;
   int64_t num_broken_energy_lines = 0;  ///< left out
   std::optional<MemoryFacts> memory;
-  std::vector<ScopeTime> scopes;
+  std::optional<TimelineFacts> timeline;
   std::vector<Sample> samples;
   std::vector<int64_t> checkpoints;  ///< steps of the complete ones, ascending
 };

@@ -204,6 +204,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   validate_options(config, options);
   Program program{.config = config, .options = options};
   program.sizes_are_exact = sizes.exact();
+  program.beyond_plan_bytes = sizes.beyond_plan_bytes();
   if (options.head_chunk_rows == 0) {
     program.options.head_chunk_rows = sizes.preferred_head_chunk_rows(config.vocab_size);
   }

@@ -104,7 +104,8 @@ struct FlatTensors {
 struct Program {
   ModelConfig config;
   ProgramOptions options;
-  bool sizes_are_exact = false;  ///< BackendSizes::exact of the sizes it was built with
+  bool sizes_are_exact = false;   ///< BackendSizes::exact of the sizes it was built with
+  int64_t beyond_plan_bytes = 0;  ///< BackendSizes::beyond_plan_bytes of the same
   ParamTable params;
   TensorTable tensors;
   std::vector<ParamTensors> param_tensors;  ///< one an entry of params.params

@@ -241,6 +241,13 @@ void MeterSection::visit(Fields& fields) {
               .help = "Dense peak that MFU is measured against. Unset: measured on a CPU, the data sheet's on a GPU.",
               .unit = "TFLOP/s",
               .range = above(0)});
+  fields.add({.path = "timeline_every",
+              .value = &timeline_every,
+              .help =
+                  "One step in so many is observed op by op, for time by scope; fewer when that would cost 1 % of the "
+                  "run. 0: none.",
+              .unit = "steps",
+              .range = at_least(0)});
 }
 
 void ClusterSection::visit(Fields& fields) {

@@ -166,6 +166,7 @@ struct MeterSection {
   std::optional<double> cpu_watts_per_core;
   std::optional<double> watts_per_gib;
   std::optional<double> peak_tflops;
+  int64_t timeline_every = 50;
 
   void visit(Fields& fields);
 };

@@ -2,6 +2,7 @@
 #include "train/evaluate.h"
 
 #include "core/error.h"
+#include "meter/energy.h"
 
 namespace litespark {
 
@@ -19,6 +20,7 @@ void upload_batch(Executor& executor, const Batch& batch) {
 
 std::optional<EvalResult> evaluate(Executor& executor, const BatchSource& source, int64_t batches,
                                    const std::function<bool()>& should_stop) {
+  const double start = monotonic_seconds();
   const StepState saved = executor.read_state();
   executor.write_state({});
   Batch batch;
@@ -41,7 +43,8 @@ std::optional<EvalResult> evaluate(Executor& executor, const BatchSource& source
     throw DataError("eval", "no supervised token in the evaluation data", 0, "1 or more");
   }
   return EvalResult{.loss = sums.loss_sum / static_cast<double>(sums.supervised_tokens),
-                    .supervised_tokens = sums.supervised_tokens};
+                    .supervised_tokens = sums.supervised_tokens,
+                    .seconds = monotonic_seconds() - start};
 }
 
 EvalResult evaluate_all(Executor& executor, const BatchSource& source) {

@@ -13,6 +13,7 @@ namespace litespark {
 struct EvalResult {
   double loss = 0;  ///< token-weighted mean
   int64_t supervised_tokens = 0;
+  double seconds = 0;  ///< wall time that it took
 };
 
 /// Mean loss over `batches` micro-batches; the step state is as before afterwards. nullopt when `should_stop` said so

@@ -69,8 +69,16 @@ void MetricsLog::add(const StepRecord& record, const StepMeasurements& measureme
 }
 
 void MetricsLog::add_eval(int64_t step, const EvalResult& result) {
-  write("{\"step\": " + std::to_string(step) + ", \"eval_loss\": " + json_number(result.loss) +
-        ", \"eval_tokens\": " + std::to_string(result.supervised_tokens) + "}");
+  write("{\"step\": " + std::to_string(step) + ", \"eval_loss\": " + json_number(result.loss) + ", \"eval_tokens\": " +
+        std::to_string(result.supervised_tokens) + ", \"eval_seconds\": " + json_number(result.seconds) + "}");
+}
+
+void MetricsLog::add_save(int64_t step, double seconds) {
+  write("{\"step\": " + std::to_string(step) + ", \"checkpoint_seconds\": " + json_number(seconds) + "}");
+}
+
+void MetricsLog::add_warning(int64_t step, const std::string& text) {
+  write("{\"step\": " + std::to_string(step) + ", \"warning\": " + json_string(text) + "}");
 }
 
 void MetricsLog::write(const std::string& line) {

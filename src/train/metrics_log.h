@@ -31,8 +31,13 @@ class MetricsLog {
 
   /// Appends and hands the line to the system; throws IoError when it does not take it.
   void add(const StepRecord& record, const StepMeasurements& measurements = {});
-  /// {"step", "eval_loss", "eval_tokens"}.
+  /// {"step", "eval_loss", "eval_tokens", "eval_seconds"}.
   void add_eval(int64_t step, const EvalResult& result);
+  /// {"step", "checkpoint_seconds"}: how long the run stood still; a step may have two, at its save and at the run's
+  /// end.
+  void add_save(int64_t step, double seconds);
+  /// {"step", "warning"}.
+  void add_warning(int64_t step, const std::string& text);
 
  private:
   void write(const std::string& line);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_loop.h"
 
+#include "meter/energy.h"
+
 namespace litespark {
 
 RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource* eval_source, const RunPlan& plan,
@@ -10,12 +12,17 @@ RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource*
   int64_t saved_step = -1;
   const auto save = [&] {
     if (saver == nullptr || saved_step == trainer.steps_done()) return;
+    const double start = monotonic_seconds();
     saver->save(trainer, hooks.totals());
     saved_step = trainer.steps_done();
+    hooks.on_save(saved_step, monotonic_seconds() - start);
   };
 
   while (trainer.steps_done() < plan.steps && !is_stopped) {
-    hooks.on_step(trainer.step());
+    hooks.before_step();
+    const StepRecord record = trainer.step();
+    hooks.after_step();
+    hooks.on_step(record);
     is_stopped = hooks.should_stop();
     if (eval_source != nullptr && !is_stopped && is_due(plan.eval_every)) {
       const auto result = trainer.evaluate(*eval_source, plan.eval_batches, hooks.should_stop);
@@ -25,7 +32,11 @@ RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource*
     if (is_due(plan.save_every)) save();
   }
   if (is_stopped || plan.saves_at_end) save();
-  if (saver != nullptr) saver->finish();
+  if (saver != nullptr && saved_step >= 0) {
+    const double start = monotonic_seconds();
+    saver->finish();
+    hooks.on_save(saved_step, monotonic_seconds() - start);
+  }
   return is_stopped ? RunEnd::kStopped : RunEnd::kFinished;
 }
 

@@ -21,8 +21,13 @@ struct RunPlan {
 };
 
 struct RunHooks {
+  /// Just before and just after Trainer::step.
+  std::function<void()> before_step = [] {};
+  std::function<void()> after_step = [] {};
   std::function<void(const StepRecord&)> on_step = [](const StepRecord&) {};
   std::function<void(int64_t step, const EvalResult&)> on_eval = [](int64_t, const EvalResult&) {};
+  /// After a save, and at the end when it is durable: the seconds that the run stood still for it.
+  std::function<void(int64_t step, double seconds)> on_save = [](int64_t, double) {};
   /// Asked between steps, between evaluation batches and after saves.
   std::function<bool()> should_stop = [] { return false; };
   /// Totals for checkpoints, current when asked.

@@ -41,8 +41,10 @@ double Trainer::run_micro_batches() {
   double data_wait_seconds = 0;
   for (int64_t micro = 0; micro < options_.accumulation; ++micro) {
     const Clock::time_point asked = Clock::now();
+    executor_.enter("data.wait");
     const Batch& batch = next_batch_(static_cast<uint64_t>(steps_done_ * options_.accumulation + micro));
     data_wait_seconds += seconds_since(asked);
+    executor_.enter("data.upload");
     upload_batch(executor_, batch);
     tokens_done_ += batch.tokens_used();
     executor_.run(micro == 0 ? Phase::kTrainFirst : Phase::kTrainNext);

@@ -52,7 +52,9 @@ TEST(Train, ASignalSavesStopsAndTheRunGoesOnToTheSameEnd) {  // report:B6
               run.text(std::string("whole/checkpoints/step-2000/") + file));
   }
   const std::string metrics = run.text("cut/metrics.jsonl");
-  EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 2000);
+  int steps = 0;
+  for (size_t at = metrics.find("\"loss\""); at != std::string::npos; at = metrics.find("\"loss\"", at + 1)) ++steps;
+  EXPECT_EQ(steps, 2000);
 }
 
 TEST(Train, TheSignalOfTheUsersChoiceStopsToo) {
@@ -60,6 +62,32 @@ TEST(Train, TheSignalOfTheUsersChoiceStopsToo) {
   const auto program = run.start("cut", {"--train.steps=100000000", "--checkpoint.signal=SIGUSR1"});
   program->send(SIGUSR1);
   EXPECT_EQ(program->wait().exit_code, 5);
+}
+
+TEST(Train, SaysWhereTheTimeWent) {
+  const SmallRun run;
+  const ProgramResult result = run.train({"--train.eval_every=3", "--train.eval_batches=2", "--checkpoint.every=2"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(contains(result.output, "time of a step"));
+  EXPECT_TRUE(contains(result.output, "time of the run"));
+  EXPECT_TRUE(contains(run.text("runs/small/timeline.json"), "\"sampled_steps\": 1"));
+  EXPECT_TRUE(contains(run.text("runs/small/trace.json"), "\"traceEvents\""));
+  EXPECT_TRUE(contains(run.text("runs/small/metrics.jsonl"), "{\"step\": 2, \"checkpoint_seconds\": "));
+  EXPECT_TRUE(contains(run.text("runs/small/metrics.jsonl"), ", \"eval_seconds\": "));
+  ASSERT_EQ(run.train({"--out=plain", "--meter.timeline_every=0"}).exit_code, 0);
+  EXPECT_FALSE(run.exists("plain/trace.json"));
+}
+
+TEST(Train, MeasuresItsMemoryBesideThePlan) {  // claim:L12
+  const SmallRun run;
+  const ProgramResult result = run.train({"--train.steps=45"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(contains(result.output, "memory beyond the plan: "));
+  EXPECT_TRUE(contains(result.output, "memory: 0 device allocations after step 3; used memory flat within "));
+  EXPECT_FALSE(contains(result.output, "warning:"));
+  const std::string memory = run.text("runs/small/memory.json");
+  EXPECT_TRUE(contains(memory, "\"measured_bytes\": "));
+  EXPECT_FALSE(contains(memory, "\"measured_bytes\": null"));
 }
 
 TEST(Train, AFinishedRunHasNothingToDo) {

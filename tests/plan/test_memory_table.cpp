@@ -47,6 +47,19 @@ TEST(MemoryTable, OwnersAddUpToThePlan) {
   for (const StretchPeak& stretch : table.stretches) EXPECT_EQ(sum_of(stretch.live_by_owner), stretch.live_bytes);
 }
 
+TEST(MemoryTable, WhatStandsBesideThePlanIsARowAndNoPartOfTheTotal) {
+  MemoryTable table = make_memory_table(small_program());
+  const int64_t total = table.total_bytes();
+  table.beyond_plan_bytes = int64_t{3} << 20;
+  EXPECT_TRUE(contains(format_memory_table(table), "beyond the plan, predicted"));
+  EXPECT_TRUE(
+      contains(memory_table_json(table), "\"beyond_plan\": {\"predicted_bytes\": 3145728, \"measured_bytes\": null}"));
+  table.measured_beyond_plan_bytes = 4096;
+  EXPECT_TRUE(contains(format_memory_table(table), "beyond the plan, measured"));
+  EXPECT_TRUE(contains(memory_table_json(table), "\"measured_bytes\": 4096}"));
+  EXPECT_EQ(table.total_bytes(), total);
+}
+
 TEST(MemoryTable, ForwardAndBackwardTogetherReachTheirPhasesPeak) {
   const Program program = small_program();
   const MemoryTable table = make_memory_table(program);

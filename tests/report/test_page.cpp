@@ -42,13 +42,14 @@ TEST(Page, HostileTextStaysText) {
   run.steps = {{.step = 1, .loss = 2.0}};
   run.energy = {{.device = hostile, .method = hostile, .seconds = 1.0, .joules = 1.0}};
   run.memory = MemoryFacts{.owners = {{.owner = hostile, .run_bytes = 4.0}}, .total_bytes = 5.0, .peak_name = hostile};
-  run.scopes = {{.name = hostile, .seconds = 1.0}};
+  run.timeline = TimelineFacts{.scopes = {{.name = hostile, .seconds = 1.0}}};
+  run.warnings = {{.step = 1, .text = hostile}};
   run.samples = {{.step = 1, .prompt = hostile, .text = hostile}};
   const std::string page = report_page(run);
   EXPECT_EQ(count(page, "<script>"), 1U);  // the page's own
   EXPECT_EQ(count(page, "<img"), 0U);
   EXPECT_EQ(count(page, "</style>"), 1U);
-  EXPECT_EQ(count(page, "&lt;script&gt;alert(1)&lt;/script&gt;"), 11U);
+  EXPECT_EQ(count(page, "&lt;script&gt;alert(1)&lt;/script&gt;"), 12U);
 }
 
 TEST(Page, NamesNothingThatABrowserWouldLoad) {

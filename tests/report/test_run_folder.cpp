@@ -34,8 +34,11 @@ TEST(RunFolder, ReadsEnergySamplesAndScopes) {
                "{\"step\": 1, \"seconds\": 2, \"joules\": null, \"watts\": null, \"method\": \"unavailable\", "
                "\"device\": \"cpu\"}\n");
   sample.write("samples.jsonl", "{\"step\": 4, \"prompt\": \"In the\", \"text\": \" beginning\"}\n");
-  sample.write("timeline.json",
-               "{\"scopes\": [{\"name\": \"a\", \"seconds\": 1}, {\"name\": \"b\", \"seconds\": 2.5}]}");
+  sample.write(
+      "timeline.json",
+      "{\"sampled_steps\": 3, \"scopes\": [{\"name\": \"a\", \"seconds\": 1}, {\"name\": \"b\", \"seconds\": 2.5}], "
+      "\"run\": {\"steps_seconds\": 9.0, \"data_wait_seconds\": 2.0, \"eval_seconds\": 4.0}, "
+      "\"observing\": {\"share\": 0.01}}");
   const RunFolder run = read_run_folder(sample.path());
   ASSERT_EQ(run.energy.size(), 1U);
   EXPECT_EQ(run.energy[0].method, "unavailable");
@@ -43,15 +46,32 @@ TEST(RunFolder, ReadsEnergySamplesAndScopes) {
   EXPECT_EQ(run.energy[0].seconds, 2.0);
   ASSERT_EQ(run.samples.size(), 1U);
   EXPECT_EQ(run.samples[0].text, " beginning");
-  ASSERT_EQ(run.scopes.size(), 2U);
-  EXPECT_EQ(run.scopes[0].name, "b");
+  ASSERT_TRUE(run.timeline);
+  EXPECT_EQ(run.timeline->num_sampled_steps, 3);
+  ASSERT_EQ(run.timeline->scopes.size(), 2U);
+  EXPECT_EQ(run.timeline->scopes[0].name, "b");
+  EXPECT_EQ(run.timeline->run.at(0).seconds, 7.0);
+  EXPECT_EQ(run.timeline->run.at(2).seconds, 4.0);
+  EXPECT_EQ(run.timeline->cost_share, 0.01);
+}
+
+TEST(RunFolder, WarningsAndSavesAreNoSteps) {
+  const SampleRun sample;
+  sample.write("metrics.jsonl", SampleRun::step(1, "8.0", "50.0") +
+                                    "{\"step\": 1, \"checkpoint_seconds\": 0.5}\n"
+                                    "{\"step\": 1, \"warning\": \"memory grew\"}\n" +
+                                    SampleRun::step(2, "7.0", "50.0"));
+  const RunFolder run = read_run_folder(sample.path());
+  EXPECT_EQ(run.steps.size(), 2U);
+  ASSERT_EQ(run.warnings.size(), 1U);
+  EXPECT_EQ(run.warnings[0].text, "memory grew");
 }
 
 TEST(RunFolder, MemoryIsTheWholeRunsBytesAndTheFullestStretchs) {
   const SampleRun sample;
   sample.write("memory.json",
                "{\"model\": {\"parameters\": 1000, \"headline\": \"llama\"}, \"memory\": {\"total_bytes\": 130, "
-               "\"exact\": true, "
+               "\"exact\": true, \"beyond_plan\": {\"predicted_bytes\": 20, \"measured_bytes\": null}, "
                "\"owners\": {\"weights\": 50, \"batch\": 0}, \"peaks\": ["
                "{\"name\": \"forward\", \"live_bytes\": 30, \"owners\": {\"activations\": 30}}, "
                "{\"name\": \"backward\", \"live_bytes\": 75, \"owners\": {\"activations\": 70, \"weights\": 5}}]}}");
@@ -60,6 +80,8 @@ TEST(RunFolder, MemoryIsTheWholeRunsBytesAndTheFullestStretchs) {
   EXPECT_EQ(run.num_parameters, 1000.0);
   EXPECT_EQ(run.model, "llama");
   EXPECT_EQ(run.memory->peak_name, "backward");
+  EXPECT_EQ(run.memory->beyond_plan_bytes, 20.0);
+  EXPECT_FALSE(run.memory->is_beyond_plan_measured);
   ASSERT_EQ(run.memory->owners.size(), 2U);
   EXPECT_EQ(run.memory->owners[0].owner, "activations");
   EXPECT_EQ(run.memory->owners[0].peak_bytes, 70.0);

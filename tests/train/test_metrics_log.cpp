@@ -78,8 +78,15 @@ TEST_F(MetricsLogTest, AFreshRunStartsAFreshLog) {
 
 TEST_F(MetricsLogTest, EvaluationsHaveTheirOwnLines) {
   MetricsLog log(path_, 0);
-  log.add_eval(4, {.loss = 2.25, .supervised_tokens = 7});
-  EXPECT_EQ(text(), "{\"step\": 4, \"eval_loss\": 2.25, \"eval_tokens\": 7}\n");
+  log.add_eval(4, {.loss = 2.25, .supervised_tokens = 7, .seconds = 0.5});
+  EXPECT_EQ(text(), "{\"step\": 4, \"eval_loss\": 2.25, \"eval_tokens\": 7, \"eval_seconds\": 0.5}\n");
+}
+
+TEST_F(MetricsLogTest, SavesAndWarningsHaveTheirOwnLines) {
+  MetricsLog log(path_, 0);
+  log.add_save(4, 0.25);
+  log.add_warning(5, "a \"leak\"");
+  EXPECT_EQ(text(), "{\"step\": 4, \"checkpoint_seconds\": 0.25}\n{\"step\": 5, \"warning\": \"a \\\"leak\\\"\"}\n");
 }
 
 TEST_F(MetricsLogTest, AFolderInItsPlaceIsAnError) {

@@ -40,6 +40,17 @@ TEST_F(RunLoopTest, StepsEvaluatesAndSavesWhenDue) {
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{4, 8, 10}));
 }
 
+TEST_F(RunLoopTest, TellsOfEveryStepAndEverySave) {
+  std::string events;
+  hooks.before_step = [&] { events += "<"; };
+  hooks.after_step = [&] { events += ">"; };
+  hooks.on_save = [&](int64_t step, double) { events += std::to_string(step); };
+  CheckpointStore store(folder);
+  CheckpointSaver saver(run.executor, store, context, {});
+  run_training(run.trainer, &saver, nullptr, {.steps = 5, .save_every = 2}, hooks);
+  EXPECT_EQ(events, "<><>2<><>4<>55");
+}
+
 TEST_F(RunLoopTest, AStopRequestSavesTheStepItCameIn) {  // fault:B1, report:B38
   for (const bool in_evaluation : {false, true}) {
     SetUp();

@@ -24,6 +24,10 @@ struct RowProduct {
   bool accumulate = false;
 };
 
+/// Resident bytes of a training process beside its plan: code, oneDNN and its kernels, loader, heap. A prediction; a
+/// run measures its own and prints it beside this.
+constexpr int64_t kProcessBytes = int64_t{64} << 20;
+
 /// Chooses, for each matmul, the primitive, the blocking over threads and the element type the sums run in.
 ///
 /// Rows are cut into blocks whose size depends on the shape alone and each block is one single-threaded product, so
@@ -35,6 +39,7 @@ class MatmulLibrary final : public BackendSizes {
   MatmulLibrary(int threads, CpuIsa isa);
 
   bool exact() const override { return true; }
+  int64_t beyond_plan_bytes() const override { return kProcessBytes; }
   bool packs_weights(DType compute) const override;
   int64_t packed_bytes(const LinearShape& shape, op::PackForm form) const override;
   int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const override;

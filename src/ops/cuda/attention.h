@@ -23,6 +23,9 @@ class AttentionLibrary {
   /// Bytes of scratch; builds the library's plan when there is one.
   int64_t scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward);
 
+  /// Whether that library is loaded at all.
+  bool has_cudnn() const { return sdpa_.library != nullptr; }
+
   /// Builds the plans of both directions.
   void prepare(const op::AttentionForward<Tensor>& op);
   void prepare(const op::AttentionBackward<Tensor>& op);

@@ -14,6 +14,7 @@ class CudaSizes final : public BackendSizes {
 
   bool exact() const override { return true; }
   int64_t preferred_head_chunk_rows(int64_t vocab_size) const override { return gpu_head_chunk_rows(vocab_size); }
+  int64_t beyond_plan_bytes() const override { return gpu_beyond_plan_bytes(attention_.has_cudnn()); }
   bool packs_weights(DType) const override { return false; }
   int64_t packed_bytes(const LinearShape&, op::PackForm) const override { return 0; }
 

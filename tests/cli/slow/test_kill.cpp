@@ -21,12 +21,15 @@ std::vector<std::string> settings(const std::string& out, bool is_async) {
           std::string("--checkpoint.async=") + (is_async ? "true" : "false"), "--out=" + out};
 }
 
-/// What of a log must be equal in every run: all before the timings.
+/// What of a log must be equal in every run: of the steps' lines all before the timings.
 std::string losses_of(const SmallRun& run, const std::string& out) {
   std::istringstream lines(run.text(out + "/metrics.jsonl"));
   std::string losses;
-  for (std::string line; std::getline(lines, line);)
-    losses += line.substr(0, line.find("\"tokens_per_second\"")) + "\n";
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"loss\"") != std::string::npos) {
+      losses += line.substr(0, line.find("\"tokens_per_second\"")) + "\n";
+    }
+  }
   return losses;
 }
 

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/step_timeline.h"
+
+#include "core/error.h"
+
+namespace litespark {
+namespace {
+
+constexpr std::string_view kForward = "forward";
+
+}  // namespace
+
+void StepTimeline::mark(const Beginning& beginning) {
+  timer_->mark();
+  beginnings_.push_back(beginning);
+}
+
+void StepTimeline::begin() {
+  is_in_backward_ = false;
+  beginnings_.clear();
+  mark({.scope = kOtherScope});
+}
+
+void StepTimeline::before(const TapeEntry& entry) {
+  // The head goes forward and backward chunk by chunk; only in the blocks does a forward op after a backward one mean
+  // that it is done a second time.
+  const bool is_block = entry.layer >= 0;
+  const std::string_view kind = scope_kind(entry.scope);
+  is_in_backward_ = is_in_backward_ || (is_block && kind == "backward");
+  mark({.scope = entry.scope,
+        .op = op_name(entry.op),
+        .layer = entry.layer,
+        .is_recomputed = is_in_backward_ && is_block && kind == kForward});
+}
+
+void StepTimeline::enter(std::string_view scope) {
+  is_in_backward_ = false;
+  mark({.scope = scope.empty() ? kOtherScope : scope});
+}
+
+SampledStep StepTimeline::end(int64_t step) {
+  timer_->mark();
+  const std::vector<double> moments = timer_->take();
+  if (moments.size() != beginnings_.size() + 1) {
+    throw InternalError("step_timeline", "marks of the timer", moments.size(), beginnings_.size() + 1);
+  }
+  SampledStep sample{.step = step, .spans = {}};
+  sample.spans.reserve(beginnings_.size());
+  for (size_t i = 0; i < beginnings_.size(); ++i) {
+    const Beginning& beginning = beginnings_[i];
+    std::string scope(beginning.scope);
+    if (beginning.is_recomputed) scope.replace(0, kForward.size(), "recompute");
+    sample.spans.push_back({.scope = std::move(scope),
+                            .op = std::string(beginning.op),
+                            .layer = beginning.layer,
+                            .begin_seconds = moments[i],
+                            .end_seconds = moments[i + 1]});
+  }
+  return sample;
+}
+
+}  // namespace litespark
