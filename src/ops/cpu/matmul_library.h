@@ -26,7 +26,7 @@ struct RowProduct {
 
 /// Resident bytes of a training process beside its plan: code, oneDNN and its kernels, loader, heap. A prediction; a
 /// run measures its own and prints it beside this.
-constexpr int64_t kProcessBytes = int64_t{64} << 20;
+constexpr int64_t kProcessBytes = int64_t{32} << 20;
 
 /// Chooses, for each matmul, the primitive, the blocking over threads and the element type the sums run in.
 ///
