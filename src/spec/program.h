@@ -112,7 +112,7 @@ struct Program {
   FlatTensors flat;
   BatchTensors batch;
   TensorId state;       ///< StepState as bytes
-  TensorId rope_table;  ///< [max_length, D] f32
+  TensorId rope_table;  ///< [max_length or the generation's capacity, the larger, D] f32
   TensorId logits;      ///< [N, V] f32 or bf16 for kLogits
   GenerationTensors generation;
   std::vector<std::pair<Phase, Tape>> tapes;

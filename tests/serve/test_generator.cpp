@@ -78,6 +78,18 @@ TEST_P(GeneratorTest, CachedLogitsEqualThoseOfTheWholePass) {
   }
 }
 
+TEST_P(GeneratorTest, PositionsBeyondTheBatchHaveTheirAngles) {
+  Executor narrow(make_llama_program(config_of(GetParam()),
+                                     {.batch = {.num_tokens = 1, .max_documents = 1, .max_length = 1, .uniform = true},
+                                      .has_training = false,
+                                      .generation = GenerationShape{.capacity = 48, .prefill_rows = 8}},
+                                     backend->sizes()),
+                  *backend);
+  initialise_weights(narrow, 3);
+  const std::vector<int32_t> tokens = some_tokens(40);
+  EXPECT_EQ(Generator(narrow).logits_after(tokens), Generator(executor).logits_after(tokens));
+}
+
 TEST_P(GeneratorTest, GreedyTextIsTheChainOfMostLikelyTokens) {
   Generator generator(executor);
   std::vector<int32_t> text = some_tokens(5), generated;
