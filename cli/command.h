@@ -29,6 +29,7 @@ struct CommandInfo {
 
 /// What the user typed after the command's name, options already stored in their fields.
 struct CommandLine {
+  std::vector<std::string> arguments;  ///< all words, the command's name first, as typed
   std::vector<std::string> positionals;
   std::vector<ConfigOverride> overrides;
 };

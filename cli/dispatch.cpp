@@ -64,7 +64,9 @@ ExitCode dispatch(const std::vector<std::string>& arguments) {
     return flushed(ExitCode::kDone);
   }
   const CommandFields fields = CommandFields::of(command);
-  return flushed(command.run(parse_command_line(command.info(), fields, rest)));
+  CommandLine line = parse_command_line(command.info(), fields, rest);
+  line.arguments = arguments;
+  return flushed(command.run(line));
 }
 
 }  // namespace litespark::cli

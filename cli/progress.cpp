@@ -7,6 +7,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "core/json_text.h"
 #include "core/text_table.h"
 
 namespace litespark::cli {
@@ -83,6 +84,10 @@ void Progress::show(const StepRecord& record, const StepMeasurements& measuremen
 void Progress::show_eval(int64_t step, const EvalResult& result) {
   note("step " + std::to_string(step) + "  held-out loss " + fixed_text(result.loss, 4) + " over " +
        count_text(result.supervised_tokens) + " tokens");
+}
+
+void Progress::show_sample(const TextSample& sample) {
+  note("step " + std::to_string(sample.step) + "  sample " + json_string(sample.prompt + sample.text));
 }
 
 void Progress::note(const std::string& text) {

@@ -8,6 +8,7 @@
 
 #include "train/metrics_log.h"
 #include "train/run_loop.h"
+#include "train/sample_log.h"
 
 namespace litespark::cli {
 
@@ -21,6 +22,8 @@ class Progress {
 
   void show(const StepRecord& record, const StepMeasurements& measurements);
   void show_eval(int64_t step, const EvalResult& result);
+  /// In quotes, with control characters escaped: what a model writes must not steer a terminal.
+  void show_sample(const TextSample& sample);
   /// A line of its own, below what stands there.
   void note(const std::string& text);
 

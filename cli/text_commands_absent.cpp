@@ -13,4 +13,10 @@ std::optional<VerifyReport> verify_tokenizer_case(const std::filesystem::path& f
                     "build with -DLITESPARK_TEXT=ON");
 }
 
+TakeSample make_sampler(const RunConfig& config, Executor& /*executor*/) {
+  if (config.train.sample_every == 0) return {};
+  throw ConfigError("train.sample_every", "this build has no tokenizers", config.train.sample_every, 0,
+                    "build with -DLITESPARK_TEXT=ON");
+}
+
 }  // namespace litespark::cli

@@ -3,11 +3,14 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <span>
 
 #include "commands.h"
 #include "core/text_table.h"
 #include "data/loader.h"
 #include "io/file.h"
+#include "io/folder_lock.h"
+#include "machine.h"
 #include "progress.h"
 #include "report/page.h"
 #include "run_memory.h"
@@ -15,7 +18,9 @@
 #include "run_setup.h"
 #include "spec/run_program.h"
 #include "stop_request.h"
+#include "text_commands.h"
 #include "train/metrics_log.h"
+#include "train/run_manifest.h"
 #include "train/run_options.h"
 #include "train/run_timeline.h"
 #include "training_inputs.h"
@@ -67,6 +72,7 @@ class TrainingRun {
   struct Start {
     CheckpointStore store;
     std::optional<fs::path> checkpoint;  ///< to continue from
+    std::vector<std::string> command;    ///< as typed
   };
 
   TrainingRun(const RunConfig& config, Start start, Program program, Backend& backend, RunMemory& memory)
@@ -77,6 +83,7 @@ class TrainingRun {
         eval_source_(make_eval_source(config, program)),
         executor_(std::move(program), backend),
         store_(std::move(start.store)),
+        command_(std::move(start.command)),
         context_{.config = executor_.program().config,
                  .params = executor_.program().params,
                  .identity = run_identity(config, executor_.program().config, source_->fingerprint()),
@@ -84,7 +91,8 @@ class TrainingRun {
                  .run_toml = run_config_toml(config),
                  .tokenizer_folder = config.data.tokenizer,
                  .folder_dtype = config.precision.compute},
-        trainer_(executor_, trainer_options(config), [this](uint64_t index) -> const Batch& { return next(index); }) {
+        trainer_(executor_, trainer_options(config), [this](uint64_t index) -> const Batch& { return next(index); }),
+        take_sample_(make_sampler(config, executor_)) {
     store_.clean();
     if (start.checkpoint) {
       const ResumedState resumed = read_checkpoint(*start.checkpoint, context_, executor_);
@@ -105,11 +113,13 @@ class TrainingRun {
       std::cout << "nothing to do: " << plan.steps << " steps are done\n";
       return RunEnd::kFinished;
     }
+    append_run_start(out_ / "manifest.json", this_start());
     const StopRequest stop(config_.checkpoint.signal);
     MetricsLog metrics(out_ / "metrics.jsonl", trainer_.steps_done());
     RunMeter meter(config_, executor_.program().config, executor_.backend(), totals_);
     std::cout << meter.headline() << std::flush;
     RunTimeline timeline(executor_, out_, config_.meter.timeline_every);
+    if (take_sample_) samples_.emplace(out_ / "samples.jsonl", trainer_.steps_done());
     Progress progress(plan.steps, config_.train.log_every, trainer_.steps_done(), trainer_.tokens_done());
     CheckpointSaver saver(
         executor_, store_, context_,
@@ -142,6 +152,7 @@ class TrainingRun {
                                metrics.add_save(step, seconds);
                                timeline.add_save(seconds);
                              },
+                         .sample = [&](int64_t step) { sample(step, progress); },
                          .should_stop = StopRequest::is_made,
                          .totals =
                              [&] {
@@ -166,6 +177,25 @@ class TrainingRun {
     if (const std::string text = memory_.settled(); !text.empty()) progress.note(text);
   }
 
+  void sample(int64_t step, Progress& progress) {
+    const std::optional<TextSample> text = take_sample_(step, StopRequest::is_made);
+    if (!text) return;
+    samples_->add(*text);
+    progress.show_sample(*text);
+  }
+
+  RunStart this_start() const {
+    return {.time = utc_time_text(),
+            .from_step = trainer_.steps_done(),
+            .command = command_,
+            .versions = program_versions(),
+            .hardware = machine_facts(executor_.backend()),
+            .hashes = {{"config", hash_bytes(std::as_bytes(std::span(context_.run_toml)))},
+                       {"data", context_.identity.at("data")},
+                       {"tokenizer", context_.identity.at("tokenizer")}},
+            .tuning = context_.tuning};
+  }
+
   /// The loader starts where the trainer stands, which a resume decides.
   const Batch& next(uint64_t index) {
     if (!loader_) {
@@ -183,9 +213,12 @@ class TrainingRun {
   std::unique_ptr<BatchSource> eval_source_;
   Executor executor_;
   CheckpointStore store_;
+  std::vector<std::string> command_;
   CheckpointContext context_;
   std::optional<Loader> loader_;
   Trainer trainer_;
+  TakeSample take_sample_;
+  std::optional<SampleLog> samples_;
   RunTotals totals_;
 };
 
@@ -213,7 +246,11 @@ class TrainCommand final : public Command {
     refuse_unsupported(config);
     (void)grid_intensity(config.meter.grid, config.meter.grid_intensity);  // refused before anything is made
     const ModelConfig model = model_of(config);
-    TrainingRun::Start start{.store = CheckpointStore(make_run_folder(config) / "checkpoints"), .checkpoint = {}};
+    const fs::path folder = make_run_folder(config);
+    const FolderLock lock(folder);
+    if (!lock.is_held()) std::cerr << "warning: " << folder.string() << ": this file system knows no locks\n";
+    TrainingRun::Start start{
+        .store = CheckpointStore(folder / "checkpoints"), .checkpoint = {}, .command = line.arguments};
     start.checkpoint = resume_from(config, start.store);
     RunMemory memory(config);
     const std::unique_ptr<Backend> backend = make_backend(config);

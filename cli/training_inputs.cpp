@@ -24,7 +24,6 @@ void refuse_unsupported(const RunConfig& config) {
   };
   if (config.task != Task::kPretrain) refuse("task", "another task", "pretrain");
   if (config.cluster.gpus != 1) refuse("cluster.gpus", std::to_string(config.cluster.gpus), "1");
-  if (config.train.sample_every != 0) refuse("train.sample_every", std::to_string(config.train.sample_every), "0");
   if (config.train.eval_every > 0 && config.data.source == DataSource::kSynthetic && config.train.eval_batches == 0) {
     throw ConfigError("train.eval_batches", "synthetic data has no end", 0, "1 or more");
   }

@@ -13,10 +13,9 @@ void DataSection::visit(Fields& fields) {
               .choices = {"synthetic", "text", "shards"}});
   fields.add({.path = "path", .value = &path, .help = "The text file or the folder of shards."});
   fields.add({.path = "eval_path", .value = &eval_path, .help = "Held-out data of the same kind, for evaluation."});
-  fields.add(
-      {.path = "tokenizer",
-       .value = &tokenizer,
-       .help = "Folder with tokenizer.json: copied into checkpoints, used for samples. Unset: the shards' own."});
+  fields.add({.path = "tokenizer",
+              .value = &tokenizer,
+              .help = "Folder with tokenizer.json: copied into checkpoints, used for samples. Unset: none."});
   fields.add({.path = "seq_len",
               .value = &seq_len,
               .help = "T, length of a training sequence.",
@@ -34,6 +33,30 @@ void DataSection::visit(Fields& fields) {
               .unit = "threads",
               .range = between(1, 256)});
 }
+
+namespace {
+
+void add_sample_fields(TrainSection& section, Fields& fields) {
+  fields.add({.path = "sample_every",
+              .value = &section.sample_every,
+              .help = "Steps between texts that the model writes into samples.jsonl; 0: none. Needs data.tokenizer.",
+              .unit = "steps",
+              .range = at_least(0)});
+  fields.add({.path = "sample_prompt",
+              .value = &section.sample_prompt,
+              .help = "Text that samples continue. It never becomes a control token."});
+  fields.add({.path = "sample_tokens",
+              .value = &section.sample_tokens,
+              .help = "Longest sample, prompt included; at most data.seq_len.",
+              .unit = "tokens",
+              .range = between(2, 1 << 24)});
+  fields.add({.path = "sample_temperature",
+              .value = &section.sample_temperature,
+              .help = "Of samples; 0: always the most likely token. The same seed draws the same.",
+              .range = at_least(0)});
+}
+
+}  // namespace
 
 void TrainSection::visit(Fields& fields) {
   fields.add({.path = "steps",
@@ -77,12 +100,7 @@ void TrainSection::visit(Fields& fields) {
               .value = &z_loss,
               .help = "Weight of log(sum(exp(logits)))^2 in the loss, which keeps logits small; 0: off.",
               .range = between(0, 1)});
-  fields.add({.path = "sample_every",
-              .value = &sample_every,
-              .help = "Steps between sampled texts; 0: none.",
-              .unit = "steps",
-              .range = at_least(0)});
-  fields.add({.path = "sample_prompt", .value = &sample_prompt, .help = "Prompt of the sampled texts."});
+  add_sample_fields(*this, fields);
   fields.add({.path = "head_chunk_rows",
               .value = &head_chunk_rows,
               .help = "Rows of logits that exist at a time; 0: chosen by the memory plan.",

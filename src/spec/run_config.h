@@ -90,6 +90,8 @@ struct TrainSection {
   double z_loss = 0.0;
   int64_t sample_every = 0;
   std::string sample_prompt;
+  int64_t sample_tokens = 128;
+  double sample_temperature = 0.8;
   int64_t head_chunk_rows = 0;
 
   void visit(Fields& fields);

@@ -38,6 +38,10 @@ void validate_data(const RunConfig& config) {
     throw ConfigError("data.eval_path", "is needed with train.eval_every", "nothing", "held-out data",
                       "or set train.eval_every = 0");
   }
+  if (config.train.sample_every > 0 && data.tokenizer.empty()) {
+    throw ConfigError("data.tokenizer", "is needed with train.sample_every", "nothing", "a folder with tokenizer.json",
+                      "or set train.sample_every = 0");
+  }
 }
 
 void validate_training(const RunConfig& config) {

@@ -20,6 +20,14 @@ BatchShape batch_of(const RunConfig& config) {
           .uniform = is_uniform};
 }
 
+/// Samples of a run see no more than it trains on. One prefill takes as much of the prompt as fits.
+std::optional<GenerationShape> sampling_of(const RunConfig& config) {
+  if (config.train.sample_every == 0) return std::nullopt;
+  GenerationShape shape{.capacity = std::min(config.train.sample_tokens, config.data.seq_len)};
+  shape.prefill_rows = std::min(shape.prefill_rows, shape.capacity);
+  return shape;
+}
+
 }  // namespace
 
 ProgramOptions training_options(const RunConfig& config) {
@@ -35,7 +43,8 @@ ProgramOptions training_options(const RunConfig& config) {
           .adamw = {.beta1 = config.optim.betas.at(0),
                     .beta2 = config.optim.betas.at(1),
                     .eps = config.optim.eps,
-                    .weight_decay = config.optim.weight_decay}};
+                    .weight_decay = config.optim.weight_decay},
+          .generation = sampling_of(config)};
 }
 
 }  // namespace litespark

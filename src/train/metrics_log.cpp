@@ -1,29 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/metrics_log.h"
 
-#include <charconv>
 #include <string_view>
 
 #include "core/error.h"
 #include "core/json_text.h"
 #include "io/file.h"
+#include "train/step_lines.h"
 
 namespace litespark {
 namespace {
-
-/// A year of steps a second is 10 GiB of lines; a log beyond this is not one of ours.
-constexpr int64_t kLargestLogBytes = int64_t{16} << 30;
-
-/// The number after `"key": ` in a line of this log; nullopt in a torn one.
-std::optional<int64_t> integer_in(std::string_view line, std::string_view key) {
-  const std::string opening = "\"" + std::string(key) + "\": ";
-  const size_t place = line.find(opening);
-  if (place == std::string_view::npos || !line.ends_with('}')) return std::nullopt;
-  int64_t number = 0;
-  const char* first = line.data() + place + opening.size();
-  if (std::from_chars(first, line.data() + line.size(), number).ec != std::errc()) return std::nullopt;
-  return number;
-}
 
 std::string number_or_null(const std::optional<double>& value) {
   return value ? json_number(*value) : "null";
@@ -44,19 +30,12 @@ std::string step_json(const StepRecord& record, int64_t step_tokens, const StepM
 }
 
 MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t steps_done) : name_(path.string()) {
-  std::string kept;
-  if (std::filesystem::exists(path)) {
-    const std::string text = read_text_file(path, kLargestLogBytes);
-    for (size_t start = 0; start < text.size();) {
-      const size_t end = std::min(text.find('\n', start), text.size());
-      const std::string_view line = std::string_view(text).substr(start, end - start);
-      const auto step = integer_in(line, "step");
-      if (step && *step <= steps_done) {
-        kept.append(line).append("\n");
-        tokens_before_ = integer_in(line, "tokens").value_or(tokens_before_);
-      }
-      start = end + 1;
-    }
+  const std::string kept = lines_up_to_step(path, steps_done);
+  for (size_t start = 0; start < kept.size();) {
+    const size_t end = kept.find('\n', start);
+    const std::string_view line = std::string_view(kept).substr(start, end - start);
+    tokens_before_ = integer_in_line(line, "tokens").value_or(tokens_before_);
+    start = end + 1;
   }
   write_text_file(path, kept);
   stream_.open(path, std::ios::app | std::ios::binary);

@@ -29,6 +29,10 @@ RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource*
       if (result) hooks.on_eval(trainer.steps_done(), *result);
       is_stopped = hooks.should_stop();
     }
+    if (!is_stopped && is_due(plan.sample_every)) {
+      hooks.sample(trainer.steps_done());
+      is_stopped = hooks.should_stop();
+    }
     if (is_due(plan.save_every)) save();
   }
   if (is_stopped || plan.saves_at_end) save();

@@ -16,7 +16,8 @@ struct RunPlan {
   int64_t steps = 0;       ///< of the whole run
   int64_t eval_every = 0;  ///< 0: never
   int64_t eval_batches = 0;
-  int64_t save_every = 0;  ///< 0: only at the end
+  int64_t save_every = 0;    ///< 0: only at the end
+  int64_t sample_every = 0;  ///< 0: never
   bool saves_at_end = true;
 };
 
@@ -28,6 +29,8 @@ struct RunHooks {
   std::function<void(int64_t step, const EvalResult&)> on_eval = [](int64_t, const EvalResult&) {};
   /// After a save, and at the end when it is durable: the seconds that the run stood still for it.
   std::function<void(int64_t step, double seconds)> on_save = [](int64_t, double) {};
+  /// Takes a sample of the weights after `step`; must leave the training state as it is.
+  std::function<void(int64_t step)> sample = [](int64_t) {};
   /// Asked between steps, between evaluation batches and after saves.
   std::function<bool()> should_stop = [] { return false; };
   /// Totals for checkpoints, current when asked.

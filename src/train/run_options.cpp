@@ -65,6 +65,7 @@ RunPlan run_plan(const RunConfig& config, const BatchSource* eval_source) {
           .eval_every = config.train.eval_every,
           .eval_batches = eval_batches,
           .save_every = config.checkpoint.every,
+          .sample_every = config.train.sample_every,
           .saves_at_end = config.checkpoint.at_end};
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "cli/small_run.h"
+#include "io/file.h"
 #include "support/error_text.h"
 
 namespace litespark {
@@ -90,6 +91,26 @@ TEST(Train, MeasuresItsMemoryBesideThePlan) {  // claim:L12
   EXPECT_FALSE(contains(memory, "\"measured_bytes\": null"));
 }
 
+TEST(Train, TheManifestSaysWithWhatEachStartComputed) {
+  const SmallRun run;
+  ASSERT_EQ(run.train({"--checkpoint.every=3", "--data.tokenizer=" + test::golden_folder("tokenizer-trained").string()})
+                .exit_code,
+            0);
+  std::filesystem::remove_all(run.path("runs/small/checkpoints/step-6"));
+  ASSERT_EQ(run.train({"--train.log_every=2", "--data.tokenizer=" + test::golden_folder("tokenizer-trained").string()})
+                .exit_code,
+            0);
+  const std::string manifest = run.text("runs/small/manifest.json");
+  for (const char* part : {"\"litespark\": \"", "\"compiler\": \"", "\"oneDNN\": \"", "\"processor\": \"",
+                           "\"device\": \"cpu (", "\"from_step\": 0,", "\"from_step\": 3,", "\"--checkpoint.every=3\"",
+                           "\"--train.log_every=2\"", "\"data\": \"", "\"tuning\": {"}) {
+    EXPECT_TRUE(contains(manifest, part));
+  }
+  EXPECT_TRUE(contains(manifest, "\"config\": \"" + hash_file(run.path("runs/small/run.toml")) + "\""));
+  EXPECT_TRUE(contains(
+      manifest, "\"tokenizer\": \"" + hash_file(test::golden_folder("tokenizer-trained") / "tokenizer.json") + "\""));
+}
+
 TEST(Train, AFinishedRunHasNothingToDo) {
   const SmallRun run;
   ASSERT_EQ(run.train().exit_code, 0);
@@ -119,7 +140,7 @@ TEST(Train, EvaluatesOnHeldOutTokens) {
 
 TEST(Train, WhatIsNotSupportedIsRefusedBeforeAnythingIsMade) {
   const SmallRun run;
-  for (const char* setting : {"--task=ppo", "--cluster.gpus=2", "--train.sample_every=5"}) {
+  for (const char* setting : {"--task=ppo", "--cluster.gpus=2"}) {
     const ProgramResult result = run.train({setting});
     EXPECT_EQ(result.exit_code, 2) << setting;
     EXPECT_TRUE(contains(result.errors, "is not supported yet"));

@@ -44,6 +44,7 @@ TEST(RunConfigChecks, MissingPathsAreNamed) {
                          c.train.eval_every = 10;
                        }),
                        "data.eval_path"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.train.sample_every = 10; }), "data.tokenizer"));
 }
 
 TEST(RunConfigChecks, ContradictionsAreNamed) {  // fault:F5

@@ -34,6 +34,17 @@ TEST(RunProgram, PackedDocumentsGetRoomForManyShortOnes) {
   EXPECT_EQ(shape.max_documents, 32);
 }
 
+TEST(RunProgram, SamplesHaveTheirMemoryInThePlan) {
+  RunConfig config = run_of(DataSource::kShards, Packing::kStream);
+  EXPECT_FALSE(training_options(config).generation);
+  config.train.sample_every = 10;
+  EXPECT_EQ(training_options(config).generation->capacity, 64);  // data.seq_len
+  EXPECT_EQ(training_options(config).generation->prefill_rows, 64);
+  config.train.sample_tokens = 24;
+  EXPECT_EQ(training_options(config).generation->capacity, 24);
+  EXPECT_EQ(training_options(config).generation->prefill_rows, 24);
+}
+
 TEST(RunProgram, OptionsFollowTheFile) {
   RunConfig config = run_of(DataSource::kSynthetic, Packing::kDocuments);
   config.precision.compute = DType::kBF16;

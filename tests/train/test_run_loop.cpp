@@ -51,6 +51,15 @@ TEST_F(RunLoopTest, TellsOfEveryStepAndEverySave) {
   EXPECT_EQ(events, "<><>2<><>4<>55");
 }
 
+TEST_F(RunLoopTest, SamplesWhenDueUntilSomebodyAsksToStop) {
+  std::vector<int64_t> samples;
+  hooks.sample = [&](int64_t step) { samples.push_back(step); };
+  hooks.should_stop = [&] { return samples.size() == 3; };
+  EXPECT_EQ(run_training(run.trainer, nullptr, nullptr, {.steps = 20, .sample_every = 4}, hooks), RunEnd::kStopped);
+  EXPECT_EQ(samples, (std::vector<int64_t>{4, 8, 12}));
+  EXPECT_EQ(steps.back(), 12);
+}
+
 TEST_F(RunLoopTest, AStopRequestSavesTheStepItCameIn) {  // fault:B1, report:B38
   for (const bool in_evaluation : {false, true}) {
     SetUp();

@@ -111,6 +111,10 @@ void CpuBackend::copy_to_host(void* destination, const void* source, int64_t byt
 
 }  // namespace cpu
 
+std::map<std::string, std::string> cpu_library_versions() {
+  return {{"oneDNN", cpu::onednn_version()}};
+}
+
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
   return std::make_unique<cpu::CpuBackend>(options);
 }

@@ -2,7 +2,9 @@
 // The CPU backend: vectorised, threaded kernels chosen at run time, oneDNN for matmuls.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "ops/backend.h"
@@ -21,6 +23,9 @@ struct CpuOptions {
 CpuIsa parse_cpu_isa(std::string_view name);
 /// What this processor offers.
 CpuIsa detect_cpu_isa();
+
+/// Libraries that the kernels call, with their versions: {"oneDNN", "2.7.3"}.
+std::map<std::string, std::string> cpu_library_versions();
 
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);
 

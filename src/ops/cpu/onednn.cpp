@@ -235,4 +235,9 @@ void Onednn::pack(int64_t k, int64_t n, DType dtype, WeightLayout layout, const 
   }
 }
 
+std::string onednn_version() {
+  const dnnl_version_t& version = *dnnl_version();
+  return std::to_string(version.major) + "." + std::to_string(version.minor) + "." + std::to_string(version.patch);
+}
+
 }  // namespace litespark::cpu

@@ -43,6 +43,9 @@ struct GemmPointers {
   int slot = 0;             ///< the calling thread's number, for sequential problems
 };
 
+/// "2.7.3": of the library that was loaded.
+std::string onednn_version();
+
 class Gemm;
 
 class Onednn {

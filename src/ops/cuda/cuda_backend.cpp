@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cuda/cuda_backend.h"
 
+#include <cublasLt.h>
+
 #include "core/error.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
@@ -123,6 +125,15 @@ void CudaBackend::synchronize() {
 }
 
 }  // namespace cuda
+
+std::map<std::string, std::string> cuda_library_versions() {
+  std::map<std::string, std::string> versions = {{"cuBLASLt", std::to_string(cublasLtGetVersion())}};
+  int driver = 0;
+  int runtime = 0;
+  if (cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0) versions["CUDA driver"] = std::to_string(driver);
+  if (cudaRuntimeGetVersion(&runtime) == cudaSuccess) versions["CUDA runtime"] = std::to_string(runtime);
+  return versions;
+}
 
 int cuda_device_count() {
   int count = 0;

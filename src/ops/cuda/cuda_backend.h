@@ -2,6 +2,7 @@
 // The CUDA backend: one GPU, one compute stream, streaming kernels of our own, cuBLASLt for matmuls.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,9 @@ struct CudaOptions {
 
 /// Number of usable GPUs; 0 without a driver.
 int cuda_device_count();
+
+/// The driver and the libraries that the kernels call, with their versions; no driver: without it.
+std::map<std::string, std::string> cuda_library_versions();
 
 /// Throws ConfigError when there is no such device, DeviceError when the driver fails.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
