@@ -16,5 +16,8 @@ std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_generate_command();
 std::unique_ptr<Command> make_eval_command();
 std::unique_ptr<Command> make_report_command();
+std::unique_ptr<Command> make_convert_command();
+std::unique_ptr<Command> make_monitor_command();
+std::unique_ptr<Command> make_selftest_command();
 
 }  // namespace litespark::cli
