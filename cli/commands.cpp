@@ -14,6 +14,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_verify_command());
   commands.push_back(make_convert_command());
   commands.push_back(make_report_command());
+  commands.push_back(make_monitor_command());
   return commands;
 }
 

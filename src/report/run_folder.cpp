@@ -9,6 +9,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "report/json_access.h"
+#include "report/run_folder_lines.h"
 
 namespace litespark::report {
 namespace {
@@ -17,51 +18,28 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kLargestConfigBytes = int64_t{1} << 20;
 
-int64_t step_of(const JsonObject& line) {
-  const auto step = line.integer("step");
-  if (!step || *step < 0) throw DataError(line.where(), "a line needs a \"step\" of 0 or more");
-  return *step;
+void add_step(const JsonObject& line, RunFolder& run) {
+  const StepLine step = step_line_of(line);
+  if (!run.steps.empty() && step.step <= run.steps.back().step) {
+    throw DataError(line.where(), "steps must ascend", step.step, "more than " + std::to_string(run.steps.back().step));
+  }
+  run.steps.push_back(step);
 }
 
 void read_metrics(const fs::path& path, RunFolder& run) {
   each_json_line(path, [&](const JsonObject& line) {
-    const int64_t step = step_of(line);
-    if (line.find("eval_loss") != nullptr || line.find("eval_tokens") != nullptr) {
-      run.evals.push_back({.step = step, .loss = line.real("eval_loss")});
-      return;
+    switch (metrics_line_kind(line)) {
+      case MetricsLine::kStep: add_step(line, run); break;
+      case MetricsLine::kEval: run.evals.push_back(eval_line_of(line)); break;
+      case MetricsLine::kWarning: run.warnings.push_back(warning_line_of(line)); break;
+      case MetricsLine::kSave: break;  // timeline.json holds their sum
     }
-    if (const auto warning = line.text("warning")) {
-      run.warnings.push_back({.step = step, .text = *warning});
-      return;
-    }
-    if (line.find("checkpoint_seconds") != nullptr) return;  // timeline.json holds their sum
-    if (!run.steps.empty() && step <= run.steps.back().step) {
-      throw DataError(line.where(), "steps must ascend", step, "more than " + std::to_string(run.steps.back().step));
-    }
-    run.steps.push_back({.step = step,
-                         .tokens = line.real("tokens"),
-                         .loss = line.real("loss"),
-                         .grad_norm = line.real("grad_norm"),
-                         .lr = line.real("lr"),
-                         .tokens_per_second = line.real("tokens_per_second"),
-                         .mfu = line.real("mfu"),
-                         .watts = line.real("watts"),
-                         .joules = line.real("joules"),
-                         .co2_grams = line.real("co2_grams"),
-                         .data_wait_seconds = line.real("data_wait_seconds"),
-                         .skipped = line.boolean("skipped").value_or(false)});
   });
 }
 
 void read_energy(const fs::path& path, RunFolder& run) {
-  run.num_broken_energy_lines = each_sound_json_line(path, [&](const JsonObject& line) {
-    run.energy.push_back({.device = line.text("device").value_or("unnamed device"),
-                          .method = line.text("method").value_or("unknown method"),
-                          .step = line.integer("step"),
-                          .seconds = line.real("seconds"),
-                          .joules = line.real("joules"),
-                          .watts = line.real("watts")});
-  });
+  run.num_broken_energy_lines =
+      each_sound_json_line(path, [&](const JsonObject& line) { run.energy.push_back(energy_line_of(line)); });
 }
 
 void read_samples(const fs::path& path, RunFolder& run) {
