@@ -12,6 +12,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   add_text_commands(commands);
   commands.push_back(make_eval_command());
   commands.push_back(make_verify_command());
+  commands.push_back(make_selftest_command());
   commands.push_back(make_convert_command());
   commands.push_back(make_report_command());
   commands.push_back(make_monitor_command());
