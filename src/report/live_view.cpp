@@ -5,6 +5,7 @@
 
 #include "core/json_text.h"
 #include "core/text_table.h"
+#include "io/quote.h"
 #include "report/number_text.h"
 
 namespace litespark::report {
@@ -212,7 +213,7 @@ std::vector<std::string> live_lines(const LiveMoment& moment) {
   if (!bottleneck.empty()) lines.push_back("bottleneck: " + bottleneck);
   if (moment.run && moment.run->last_warning) {
     lines.push_back("warning at step " + std::to_string(moment.run->last_warning->step) + ": " +
-                    moment.run->last_warning->text);
+                    quote(moment.run->last_warning->text));
   }
   return lines;
 }
