@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small model of every family, exports it, loads the folder with transformers and holds the two programs' numbers
-against each other: logits, loss and every gradient of one sequence, by `litespark verify`.
+"""Trains a small model of every family, exports it, loads the folder with transformers and holds the two programs'
+numbers against each other: logits, loss and every gradient of one sequence, by `litespark verify`.
 
     python3 -m venv build/transformers && build/transformers/bin/pip install -r tools/requirements.txt
     build/transformers/bin/python tools/compare_transformers.py build/release/cli/litespark [--out RESULT.json]
 """
 import argparse
+import datetime
 import json
 import pathlib
 import platform
@@ -19,8 +20,8 @@ import transformers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEPS, LENGTH = 60, 96
-SHAPE = {"vocab_size": 256, "hidden_size": 128, "intermediate_size": 344, "num_hidden_layers": 3, "num_attention_heads": 8,
-         "num_key_value_heads": 4, "head_dim": 16, "max_position_embeddings": 256}
+SHAPE = {"vocab_size": 256, "hidden_size": 128, "intermediate_size": 344, "num_hidden_layers": 3,
+         "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 16, "max_position_embeddings": 256}
 FAMILIES = {
     "llama, untied": {"model_type": "llama", "tie_word_embeddings": False},
     "llama, tied, llama3 rope": {"model_type": "llama", "tie_word_embeddings": True, "rope_scaling.rope_type": "llama3",
@@ -46,8 +47,8 @@ def train_and_export(program, family, precision, folder):
     settings = [f"--model.{key}={str(value).lower()}" for key, value in {**SHAPE, **family}.items()]
     (folder / "run.toml").write_text('[data]\nsource = "text"\n')
     run(program, "train", folder / "run.toml", f"--out={folder / 'run'}", f"--data.path={ROOT / 'DESIGN.md'}",
-        f"--data.seq_len={LENGTH}", f"--train.steps={STEPS}", "--train.micro_batch=4", "--optim.lr=3e-3", "--device.kind=cpu",
-        f"--precision.compute={precision}", *settings)
+        f"--data.seq_len={LENGTH}", f"--train.steps={STEPS}", "--train.micro_batch=4", "--optim.lr=3e-3",
+        "--device.kind=cpu", f"--precision.compute={precision}", *settings)
     run(program, "convert", folder / "run", folder / "model")
     return folder / "model"
 
@@ -81,10 +82,17 @@ def compare(program, name, precision, text):
         own = load(folder, DTYPES[precision])(input_ids=ids).logits.detach().float()
     errors = {check["name"]: check["error"] for check in report["checks"]}
     largest = logits.abs().max().item()
-    return {"family": name, "dtype": precision, "class": type(model).__name__, "pass": report["pass"], "max_abs_logit": largest,
-            "max_abs_logit_error": errors["logits"] * largest, "relative_loss_error": errors["loss.0"],
+    return {"family": name, "dtype": precision, "class": type(model).__name__, "pass": report["pass"],
+            "max_abs_logit": largest, "max_abs_logit_error": errors["logits"] * largest,
+            "relative_loss_error": errors["loss.0"],
             "worst_relative_gradient_error": max(v for k, v in errors.items() if k.startswith("grad.")),
-            "transformers_own_error_at_this_dtype": (own - logits).abs().max().item()}
+            "transformers_own_logit_error_at_this_dtype": (own - logits).abs().max().item()}
+
+
+def machine():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(": ")[1] for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {len(names)} hardware threads, {platform.system()}"
 
 
 def main():
@@ -96,14 +104,16 @@ def main():
     torch.manual_seed(1)
     text = (ROOT / "CONTRIBUTING.md").read_bytes()  # not what was trained on
     cases = [compare(program, name, precision, text) for precision in DTYPES for name in FAMILIES]
-    result = {"what": "a model that litespark trained and exported, in transformers and in litespark, on the same tokens",
+    result = {"date": datetime.date.today().isoformat(), "machine": machine(),
+              "what": "a model trained and exported by litespark, in transformers and in litespark, on the same tokens",
               "command": "build/transformers/bin/python tools/compare_transformers.py build/release/cli/litespark",
-              "versions": {"litespark": run(program, "--version").stdout.strip(), "transformers": transformers.__version__,
-                           "torch": torch.__version__, "python": platform.python_version()},
+              "versions": {"litespark": run(program, "--version").stdout.strip(), "torch": torch.__version__,
+                           "transformers": transformers.__version__, "python": platform.python_version()},
               "tokens": LENGTH, "steps_trained": STEPS, "cases": cases}
     for case in cases:
-        print(f"{case['family']:26} {case['dtype']}  logits {case['max_abs_logit_error']:.2e} of {case['max_abs_logit']:.2f}"
-              f" (transformers itself at this dtype: {case['transformers_own_error_at_this_dtype']:.2e})"
+        print(f"{case['family']:26} {case['dtype']}"
+              f"  logits {case['max_abs_logit_error']:.2e} of {case['max_abs_logit']:.2f}"
+              f" (transformers at this dtype: {case['transformers_own_logit_error_at_this_dtype']:.2e})"
               f"  loss {case['relative_loss_error']:.1e}  gradients {case['worst_relative_gradient_error']:.1e}"
               f"  {'pass' if case['pass'] else 'FAIL'}")
     if arguments.out:
