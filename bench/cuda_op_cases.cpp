@@ -96,6 +96,7 @@ void add_ends(std::vector<BenchCase>& cases, const ModelShape& m) {
                    .shape = shape_text(m, m.tokens, m.hidden),
                    .op = op::EmbeddingForward<Tensor>{.out = stream,
                                                       .table = bf16_tensor(m.vocab, m.hidden),
+                                                      .remainder = {},
                                                       .ids = i32_tensor(m.tokens),
                                                       .state = state_tensor()},
                    .integer_bound = m.vocab,
@@ -126,16 +127,26 @@ void add_optimizer(std::vector<BenchCase>& cases, int64_t size) {
   const std::string shape = std::to_string(size >> 20) + "Mi parameters";
   Tensor weight = flat;
   weight.dtype = DType::kBF16;
-  cases.push_back({.name = "adamw",
-                   .shape = shape,
-                   .op = op::AdamW<Tensor>{.master = flat,
-                                           .first_moment = flat,
-                                           .second_moment = flat,
-                                           .weight = weight,
-                                           .gradient = flat,
-                                           .state = state_tensor(),
-                                           .weight_decay = 0.1},
-                   .counted_bytes = size * 30});
+  Tensor remainder = flat;
+  remainder.dtype = DType::kU16;
+  op::AdamW<Tensor> adamw{.master = flat,
+                          .first_moment = flat,
+                          .second_moment = flat,
+                          .weight = weight,
+                          .remainder = {},
+                          .gradient = flat,
+                          .state = state_tensor(),
+                          .weight_decay = 0.1};
+  cases.push_back({.name = "adamw", .shape = shape, .op = adamw, .counted_bytes = size * 30});
+  adamw.master = {};
+  adamw.remainder = remainder;
+  cases.push_back({.name = "adamw", .shape = shape + " remainder", .op = adamw, .counted_bytes = size * 28});
+  adamw.first_moment = adamw.second_moment = weight;
+  cases.push_back(
+      {.name = "adamw", .shape = shape + " remainder, bf16 moments", .op = adamw, .counted_bytes = size * 20});
+  adamw.remainder = {};
+  adamw.gradient = weight;
+  cases.push_back({.name = "adamw", .shape = shape + " all bf16", .op = adamw, .counted_bytes = size * 14});
   Tensor partials = f32_tensor({ceil_div(size, op::kSquareSumBlock)});
   partials.dtype = DType::kF64;
   cases.push_back(

@@ -55,6 +55,11 @@ bool wants_cuda(const RunConfig& config) {
   return num_gpus() > 0 || !kHasCpu;
 }
 
+/// Whether a plan is one of a GPU's memory: `auto` counts as the CPU where there is none.
+bool plans_for_gpu(const RunConfig& config) {
+  return config.device.kind == DeviceKind::kCuda || wants_cuda(config);
+}
+
 }  // namespace
 
 std::string linked_backends() {
@@ -88,23 +93,49 @@ std::unique_ptr<Backend> make_backend(const RunConfig& config) {
   return wants_cuda(config) ? make_cuda(config) : make_cpu(config);
 }
 
-RunConfig fit_into_memory(const RunConfig& config, const ModelConfig& model, const BackendSizes& sizes,
-                          const std::optional<int64_t>& free_bytes) {
-  const std::optional<int64_t> budget = config.memory.budget_bytes();
-  if (!budget && !free_bytes) return config;
-  const MemoryQuestion question{config, model, sizes, budget ? *budget : *free_bytes};
-  const int64_t planned = planned_bytes(question);
-  if (planned <= question.budget_bytes) return config;
-  const std::optional<FittingRun> fitting = budget ? std::nullopt : fit_by_recompute(question);
-  if (!fitting) {
-    throw ConfigError("memory.budget", "the run does not fit", bytes_text(planned) + " planned",
-                      "at most " + bytes_text(question.budget_bytes) + (budget ? "" : ", what is free"),
-                      fitting_advice(question));
+namespace {
+
+/// Left free beside a plan that the program chose by itself: a GPU's kernels are loaded as they are first run, and the
+/// timing of matmuls wants operands.
+int64_t usable_bytes(int64_t free_bytes) {
+  return free_bytes - free_bytes / 50;
+}
+
+[[noreturn]] void refuse_memory(const MemoryQuestion& question, const std::string& planned, bool is_named) {
+  throw ConfigError("memory.budget", "the run does not fit", planned,
+                    "at most " + bytes_text(question.budget_bytes) + (is_named ? "" : ", what is free"),
+                    fitting_advice(question));
+}
+
+SettledRun choose_micro_batch(const MemoryQuestion& question, bool is_named) {
+  const std::vector<FittingRun> runs = fitting_micro_batches(question);
+  if (runs.empty()) refuse_memory(question, "more planned with every micro-batch", is_named);
+  return {.config = runs.front().config, .note = choice_text(runs, question.budget_bytes) + "\n"};
+}
+
+}  // namespace
+
+SettledRun fit_into_memory(const RunConfig& config, const ModelConfig& model, const BackendSizes& sizes,
+                           const std::optional<int64_t>& free_bytes) {
+  const std::optional<int64_t> named = config.memory.budget_bytes();
+  const bool is_open = config.train.micro_batch == 0;
+  if (!named && !free_bytes) {
+    if (!is_open) return {.config = config, .note = {}};
+    throw ConfigError("train.micro_batch", "0 leaves the choice to the memory plan, which knows no size", 0,
+                      "memory.budget as a size, or --device-memory");
   }
+  const int64_t budget = named ? *named : is_open ? usable_bytes(*free_bytes) : *free_bytes;
+  const MemoryQuestion question{config, model, sizes, budget, plans_for_gpu(config) ? kGpuRates : kCpuRates};
+  if (is_open) return choose_micro_batch(question, named.has_value());
+  const int64_t planned = planned_bytes(question);
+  if (planned <= question.budget_bytes) return {.config = config, .note = {}};
+  const std::optional<FittingRun> fitting = named ? std::nullopt : fit_by_recompute(question);
+  if (!fitting) refuse_memory(question, bytes_text(planned) + " planned", named.has_value());
   RunConfig changed = fitting->config;
-  std::cout << "memory.recompute = " << value_text(*Fields::of(changed).find("memory.recompute")) << ": without it "
-            << bytes_text(planned) << " would be needed, " << bytes_text(question.budget_bytes) << " are free\n";
-  return changed;
+  const std::string recompute = value_text(*Fields::of(changed).find("memory.recompute"));
+  return {.config = fitting->config,
+          .note = "memory.recompute = " + recompute + ": without it " + bytes_text(planned) + " would be needed, " +
+                  bytes_text(question.budget_bytes) + " are free\n"};
 }
 
 std::string run_headline(const RunConfig& config, const Program& program) {
@@ -123,8 +154,7 @@ std::string run_headline(const RunConfig& config, const Program& program) {
 }
 
 PlannedSizes::PlannedSizes(const RunConfig& config) {
-  const bool is_for_gpu = config.device.kind == DeviceKind::kCuda || !kHasCpu;
-  if (is_for_gpu && num_gpus() == 0) {
+  if (plans_for_gpu(config) && num_gpus() == 0) {
     estimate_ = std::make_unique<EstimatedGpuSizes>(config.deterministic);
   } else {
     backend_ = make_backend(config);

@@ -32,11 +32,17 @@ std::string run_headline(const RunConfig& config, const Program& program);
 /// Throws ConfigError when the backend is not linked or its device is not there.
 std::unique_ptr<Backend> make_backend(const RunConfig& config);
 
+/// A run whose micro-batch and recompute are decided, and a line for people when the program decided them.
+struct SettledRun {
+  RunConfig config;
+  std::string note;  ///< with its line break; empty when nothing was changed
+};
+
 /// The run with its memory settled: as it is when it fits into memory.budget ("auto": what `free_bytes` says); with
-/// more recompute, and a printed line that says so, when the budget is "auto" and that is enough. Throws ConfigError
-/// that says what would fit.
-RunConfig fit_into_memory(const RunConfig& config, const ModelConfig& model, const BackendSizes& sizes,
-                          const std::optional<int64_t>& free_bytes);
+/// more recompute when the budget is "auto" and that is enough; with train.micro_batch = 0 the fastest micro-batch and
+/// recompute that fit, by prediction. Throws ConfigError that says what would fit.
+SettledRun fit_into_memory(const RunConfig& config, const ModelConfig& model, const BackendSizes& sizes,
+                           const std::optional<int64_t>& free_bytes);
 
 /// Library sizes for a plan: the linked backend's, else estimates. Keeps the backend alive.
 class PlannedSizes {

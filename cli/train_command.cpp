@@ -42,6 +42,14 @@ std::optional<fs::path> resume_from(const RunConfig& config, const CheckpointSto
   return std::nullopt;
 }
 
+/// What the memory plan chose when the run began: another choice would give other bits.
+void take_choices(RunConfig& config, const fs::path& checkpoint) {
+  const RunConfig before = read_run_file(checkpoint / "run.toml");
+  config.train.micro_batch = before.train.micro_batch;
+  config.train.accumulation = before.train.accumulation;
+  config.memory.recompute = before.memory.recompute;
+}
+
 fs::path make_run_folder(const RunConfig& config) {
   std::error_code status;
   fs::create_directories(config.out, status);
@@ -256,7 +264,10 @@ class TrainCommand final : public Command {
     const std::unique_ptr<Backend> backend = make_backend(config);
     memory.opened(*backend);
     if (start.checkpoint) backend->set_tuning(read_checkpoint_tuning(*start.checkpoint));
-    config = fit_into_memory(config, model, backend->sizes(), backend->free_bytes());
+    if (start.checkpoint && config.train.micro_batch == 0) take_choices(config, *start.checkpoint);
+    const SettledRun settled = fit_into_memory(config, model, backend->sizes(), backend->free_bytes());
+    config = settled.config;
+    std::cout << settled.note;
     Program program = make_llama_program(model, training_options(config), backend->sizes());
     const std::string headline = run_headline(config, program);
     std::cout << headline << decay_groups_text(program.params) << "\n"

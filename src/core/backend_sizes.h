@@ -35,6 +35,7 @@ struct LinearShape {
   DType compute = DType::kF32;
   bool has_bias = false;
   bool weights_packed = false;
+  DType gradient = DType::kF32;  ///< of the weight's gradient
 };
 
 class BackendSizes {

@@ -11,6 +11,7 @@ int64_t dtype_bytes(DType dtype) {
     case DType::kI32: return 4;
     case DType::kI64: return 8;
     case DType::kU8: return 1;
+    case DType::kU16: return 2;
   }
   throw InternalError("dtype_bytes", "unknown dtype", static_cast<int>(dtype), "a DType");
 }
@@ -23,6 +24,7 @@ std::string_view dtype_name(DType dtype) {
     case DType::kI32: return "i32";
     case DType::kI64: return "i64";
     case DType::kU8: return "u8";
+    case DType::kU16: return "u16";
   }
   throw InternalError("dtype_name", "unknown dtype", static_cast<int>(dtype), "a DType");
 }

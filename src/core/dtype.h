@@ -10,12 +10,12 @@
 
 namespace litespark {
 
-enum class DType : uint8_t { kF32, kBF16, kF64, kI32, kI64, kU8 };
+enum class DType : uint8_t { kF32, kBF16, kF64, kI32, kI64, kU8, kU16 };
 
 /// Bytes of one element.
 int64_t dtype_bytes(DType dtype);
 
-/// "f32", "bf16", "f64", "i32", "i64", "u8".
+/// "f32", "bf16", "f64", "i32", "i64", "u8", "u16".
 std::string_view dtype_name(DType dtype);
 
 /// Accepts the names above and "fp32", "float32", "bfloat16"; throws ConfigError otherwise.

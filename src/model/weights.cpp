@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/bf16_rounding.h"
 #include "core/rng.h"
 #include "core/threads.h"
 #include "io/hf_folder.h"
@@ -13,8 +14,9 @@ namespace {
 /// Streams below this number belong to other uses of the seed.
 constexpr uint64_t kFirstWeightStream = uint64_t{1} << 40;
 
-/// Values that are worth a thread.
+/// Values that are worth a thread: drawn from a normal distribution, or converted.
 constexpr int64_t kInitGrain = 100000;
+constexpr int64_t kConvertGrain = 4000000;
 
 std::vector<float> initial_values(const ParamSpec& spec, uint64_t seed, uint64_t stream) {
   const auto count = static_cast<size_t>(spec.shape.num_elements());
@@ -30,25 +32,104 @@ std::vector<float> initial_values(const ParamSpec& spec, uint64_t seed, uint64_t
   return values;
 }
 
-std::vector<float> read_floats(const Executor& executor, TensorId id) {
+/// Calls body(first, end) for stretches of `count` elements, on several threads where that pays.
+template <class Body>
+void for_stretches(size_t count, const Body& body) {
+  parallel_stretches(static_cast<int64_t>(count), kConvertGrain,
+                     [&](int64_t first, int64_t end) { body(static_cast<size_t>(first), static_cast<size_t>(end)); });
+}
+
+template <class T>
+void write_all(Executor& executor, TensorId id, const std::vector<T>& values) {
+  executor.write(id, values.data(), static_cast<int64_t>(values.size() * sizeof(T)));
+}
+
+template <class T>
+std::vector<T> read_all(const Executor& executor, TensorId id) {
+  std::vector<T> values(static_cast<size_t>(executor.program().tensors[id].shape.num_elements()));
+  executor.read(id, values.data(), static_cast<int64_t>(values.size() * sizeof(T)));
+  return values;
+}
+
+const ParamTensors& tensors_of(const Executor& executor, int64_t param) {
+  return executor.program().param_tensors.at(static_cast<size_t>(param));
+}
+
+std::vector<float> get_floats(const Executor& executor, TensorId id) {
   std::vector<float> values(static_cast<size_t>(executor.program().tensors[id].shape.num_elements()));
-  executor.read(id, values.data(), static_cast<int64_t>(values.size() * sizeof(float)));
+  read_floats(executor, id, values);
   return values;
 }
 
 }  // namespace
 
-void set_parameter(Executor& executor, int64_t param, const std::vector<float>& values) {
-  const ParamTensors& tensors = executor.program().param_tensors.at(static_cast<size_t>(param));
-  executor.write(tensors.master, values.data(), static_cast<int64_t>(values.size() * sizeof(float)));
+void write_floats(Executor& executor, TensorId id, std::span<const float> values) {
+  if (executor.program().tensors[id].dtype == DType::kF32) {
+    executor.write(id, values.data(), static_cast<int64_t>(values.size_bytes()));
+    return;
+  }
+  std::vector<bf16> rounded(values.size());
+  for_stretches(values.size(), [&](size_t first, size_t end) {
+    for (size_t i = first; i < end; ++i) rounded[i] = to_bf16(values[i]);
+  });
+  write_all(executor, id, rounded);
+}
+
+void read_floats(const Executor& executor, TensorId id, std::span<float> values) {
+  if (executor.program().tensors[id].dtype == DType::kF32) {
+    executor.read(id, values.data(), static_cast<int64_t>(values.size_bytes()));
+    return;
+  }
+  const auto stored = read_all<bf16>(executor, id);
+  for_stretches(values.size(), [&](size_t first, size_t end) {
+    for (size_t i = first; i < end; ++i) values[i] = to_float(stored[i]);
+  });
+}
+
+void set_parameter(Executor& executor, int64_t param, std::span<const float> values) {
+  const ParamTensors& tensors = tensors_of(executor, param);
+  if (tensors.master.has_value()) write_floats(executor, tensors.master, values);
+  if (!tensors.weight.has_value() || tensors.weight == tensors.master) return;
+  const bool is_only_bf16 = !tensors.master.has_value() && !tensors.remainder.has_value();
+  if (is_only_bf16) {
+    write_floats(executor, tensors.weight, values);
+    return;
+  }
+  std::vector<bf16> weight(values.size());
+  std::vector<uint16_t> remainder(tensors.remainder.has_value() ? values.size() : 0);
+  for_stretches(values.size(), [&](size_t first, size_t end) {
+    for (size_t i = first; i < end; ++i) {
+      const SplitFloat split = split_float(values[i]);
+      weight[i] = split.weight;
+      if (!remainder.empty()) remainder[i] = split.remainder;
+    }
+  });
+  write_all(executor, tensors.weight, weight);
+  if (!remainder.empty()) write_all(executor, tensors.remainder, remainder);
+}
+
+void read_parameter(const Executor& executor, int64_t param, std::span<float> values) {
+  const ParamTensors& tensors = tensors_of(executor, param);
+  if (!tensors.remainder.has_value()) {
+    read_floats(executor, tensors.master.has_value() ? tensors.master : tensors.weight, values);
+    return;
+  }
+  const auto weight = read_all<bf16>(executor, tensors.weight);
+  const auto remainder = read_all<uint16_t>(executor, tensors.remainder);
+  for_stretches(values.size(), [&](size_t first, size_t end) {
+    for (size_t i = first; i < end; ++i) values[i] = join_float(weight[i], remainder[i]);
+  });
 }
 
 std::vector<float> get_parameter(const Executor& executor, int64_t param) {
-  return read_floats(executor, executor.program().param_tensors.at(static_cast<size_t>(param)).master);
+  const ParamSpec& spec = executor.program().params.params.at(static_cast<size_t>(param));
+  std::vector<float> values(static_cast<size_t>(spec.shape.num_elements()));
+  read_parameter(executor, param, values);
+  return values;
 }
 
 std::vector<float> get_gradient(const Executor& executor, int64_t param) {
-  return read_floats(executor, executor.program().param_tensors.at(static_cast<size_t>(param)).gradient);
+  return get_floats(executor, tensors_of(executor, param).gradient);
 }
 
 void pack_weights(Executor& executor) {

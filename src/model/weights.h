@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values of parameters: drawn from a seed, or moved in and out as plain f32 arrays. Works on the parameter table;
-// packing and compute copies follow by Phase::kPack.
+// packed copies follow by Phase::kPack.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include "model/executor.h"
@@ -15,16 +16,23 @@ namespace litespark {
 /// stream, so its values do not depend on the others. Runs Phase::kPack.
 void initialise_weights(Executor& executor, uint64_t seed);
 
-/// Sets one parameter's master from [param shape] f32 values. Call pack_weights after the last one.
-void set_parameter(Executor& executor, int64_t param, const std::vector<float>& values);
+/// Sets one parameter from [param shape] f32 values, in whatever form the program keeps it (MasterWeights), the bf16
+/// copy beside its master included. Call pack_weights after the last one.
+void set_parameter(Executor& executor, int64_t param, std::span<const float> values);
+/// The f32 values of one parameter, exact in every form.
+void read_parameter(const Executor& executor, int64_t param, std::span<float> values);
 std::vector<float> get_parameter(const Executor& executor, int64_t param);
 /// The unnormalised gradient that the last backward left.
 std::vector<float> get_gradient(const Executor& executor, int64_t param);
 
+/// A whole f32 or bf16 tensor from f32 values (rounded to nearest even) and back (exact).
+void write_floats(Executor& executor, TensorId id, std::span<const float> values);
+void read_floats(const Executor& executor, TensorId id, std::span<float> values);
+
 /// Masters from a Hugging Face folder, checked against the table first. Runs Phase::kPack.
 void load_weights(Executor& executor, const std::filesystem::path& folder);
 
-/// Refreshes every compute copy from the masters.
+/// Refreshes every packed copy.
 void pack_weights(Executor& executor);
 
 }  // namespace litespark

@@ -7,6 +7,11 @@ namespace litespark {
 void check_contract(const op::EmbeddingForward<Tensor>& op) {
   const OpCheck check(op.kName);
   check.floating("table", op.table);
+  if (op.remainder.has_value()) {
+    check.dtype("table", op.table, {DType::kBF16});
+    check.dtype("remainder", op.remainder, {DType::kU16});
+    check.elements("remainder", op.remainder, op.table.num_elements());
+  }
   check.dtype("ids", op.ids, {DType::kI32});
   check.floating("out", op.out);
   check.positive("columns of table", op.table.columns());

@@ -72,7 +72,9 @@ void check_contract(const op::MatmulBackwardWeight<Tensor>& op) {
   check.positive("columns of dy", op.dy.columns());
   check.positive("columns of x", op.x.columns());
   check.matrix("x", op.x, op.dy.rows(), op.x.columns());
-  check.dtype("dweight", op.dweight, {DType::kF32});
+  check.floating("dweight", op.dweight);
+  check.that(op.dweight.dtype == DType::kF32 || (op.dy.dtype == DType::kBF16 && !op.accumulate),
+             "a bf16 gradient needs bf16 inputs and is not accumulated");
   check.matrix("dweight", op.dweight, op.dy.columns(), op.x.columns());
   check_scratch(check, op.scratch);
 }
@@ -89,8 +91,17 @@ void check_contract(const op::BiasBackward<Tensor>& op) {
 
 void check_contract(const op::PackWeight<Tensor>& op) {
   const OpCheck check(op.kName);
-  check.dtype("weight", op.weight, {DType::kF32});
+  check.floating("weight", op.weight);
   check.positive("rows of weight", op.weight.rows());
+  if (op.weight.dtype == DType::kBF16) {
+    check.dtype("scratch", op.scratch, {DType::kF32});
+    check.room("scratch", op.scratch, op.weight.num_elements());
+  }
+  if (op.remainder.has_value()) {
+    check.that(op.weight.dtype == DType::kBF16, "a remainder belongs to a bf16 weight");
+    check.dtype("remainder", op.remainder, {DType::kU16});
+    check.elements("remainder", op.remainder, op.weight.num_elements());
+  }
   check.dtype("packed", op.packed, {DType::kU8});
 }
 

@@ -7,7 +7,7 @@ namespace litespark {
 
 void check_contract(const op::GradientSquareSum<Tensor>& op) {
   const OpCheck check(op.kName);
-  check.dtype("gradient", op.gradient, {DType::kF32});
+  check.floating("gradient", op.gradient);
   check.dtype("partials", op.partials, {DType::kF64});
   check.room("partials", op.partials, ceil_div(op.gradient.num_elements(), op::kSquareSumBlock));
   check.step_state("state", op.state);
@@ -21,18 +21,27 @@ void check_contract(const op::StepDecision<Tensor>& op) {
 
 void check_contract(const op::AdamW<Tensor>& op) {
   const OpCheck check(op.kName);
-  check.dtype("master", op.master, {DType::kF32});
-  const int64_t size = op.master.num_elements();
+  const int64_t size = op.gradient.num_elements();
   const std::pair<std::string_view, const Tensor*> vectors[] = {
       {"first_moment", &op.first_moment}, {"second_moment", &op.second_moment}, {"gradient", &op.gradient}};
   for (const auto& [name, tensor] : vectors) {
-    check.dtype(name, *tensor, {DType::kF32});
+    check.floating(name, *tensor);
     check.elements(name, *tensor, size);
   }
-  if (op.weight.has_value()) {
-    check.dtype("weight", op.weight, {DType::kBF16});
-    check.elements("weight", op.weight, size);
+  check.same_dtype("second_moment", op.second_moment, op.first_moment);
+  const std::pair<std::string_view, std::pair<const Tensor*, DType>> forms[] = {
+      {"master", {&op.master, DType::kF32}},
+      {"weight", {&op.weight, DType::kBF16}},
+      {"remainder", {&op.remainder, DType::kU16}}};
+  for (const auto& [name, form] : forms) {
+    if (!form.first->has_value()) continue;
+    check.dtype(name, *form.first, {form.second});
+    check.elements(name, *form.first, size);
   }
+  check.that(op.master.has_value() || op.weight.has_value(), "neither master nor weight is there");
+  check.that(!op.remainder.has_value() || (op.weight.has_value() && !op.master.has_value()),
+             "a remainder belongs to a weight without a master");
+  check.that(op.first_element >= 0 && op.first_element % 4 == 0, "first_element is not a multiple of 4");
   check.step_state("state", op.state);
 }
 

@@ -18,16 +18,64 @@ int64_t rank_of(Recompute recompute) {
   return std::find(kByCost.begin(), kByCost.end(), recompute) - kByCost.begin();
 }
 
-std::string recompute_text(RunConfig config) {
+std::string key_text(RunConfig config, const char* key) {
   const Fields fields = Fields::of(config);
-  return "memory.recompute = " + value_text(*fields.find("memory.recompute"));
+  return std::string(key) + " = " + value_text(*fields.find(key));
+}
+
+std::string batch_text(const RunConfig& config) {
+  return key_text(config, "train.micro_batch") + " with " + key_text(config, "train.accumulation");
+}
+
+FittingRun evaluated(const RunConfig& config, const MemoryQuestion& question) {
+  const Program program = make_llama_program(question.model, training_options(config), question.sizes);
+  return {.config = config,
+          .total_bytes = program.memory->total_bytes(),
+          .step_seconds = predicted_step_seconds(program, config.train.accumulation, question.rates)};
+}
+
+/// The largest micro-batch that fits with the recompute option of `config`.
+std::optional<FittingRun> largest_micro_batch(RunConfig config, const MemoryQuestion& question) {
+  const int64_t sequences = question.config.train.accumulation;
+  for (int64_t parts = 1; parts <= sequences; ++parts) {
+    if (sequences % parts != 0) continue;
+    // A bf16 gradient is not accumulated.
+    if (parts > 1 && config.precision.gradient != DType::kF32) break;
+    config.train.micro_batch = sequences / parts;
+    config.train.accumulation = parts;
+    if (config.train.micro_batch * config.data.seq_len > INT32_MAX) continue;
+    FittingRun run = evaluated(config, question);
+    if (run.total_bytes <= question.budget_bytes) return run;
+  }
+  return std::nullopt;
+}
+
+/// The question again with smaller number formats, from none to all, those with bit-equal results first.
+std::vector<RunConfig> smaller_formats(const RunConfig& config) {
+  std::vector<RunConfig> configs = {config};
+  RunConfig smaller = config;
+  if (smaller.precision.compute == DType::kBF16 && smaller.precision.master == MasterWeights::kF32) {
+    smaller.precision.master = MasterWeights::kBF16Remainder;
+    configs.push_back(smaller);
+  }
+  if (smaller.optim.moments == DType::kF32) {
+    smaller.optim.moments = DType::kBF16;
+    configs.push_back(smaller);
+  }
+  return configs;
+}
+
+std::optional<FittingRun> fit_with_formats_of(const RunConfig& config, const MemoryQuestion& question) {
+  const MemoryQuestion same{config, question.model, question.sizes, question.budget_bytes, question.rates};
+  if (config.train.micro_batch > 0) return fit_by_any_means(same);
+  const std::vector<FittingRun> runs = fitting_micro_batches(same);
+  return runs.empty() ? std::nullopt : std::optional(runs.front());
 }
 
 }  // namespace
 
 int64_t planned_bytes(const MemoryQuestion& question) {
-  const Program program = make_llama_program(question.model, training_options(question.config), question.sizes);
-  return program.memory->total_bytes();
+  return evaluated(question.config, question).total_bytes;
 }
 
 std::optional<FittingRun> fit_by_recompute(const MemoryQuestion& question) {
@@ -36,7 +84,7 @@ std::optional<FittingRun> fit_by_recompute(const MemoryQuestion& question) {
   for (const Recompute recompute : kByCost) {
     if (rank_of(recompute) < rank_of(question.config.memory.recompute)) continue;
     run.config.memory.recompute = recompute;
-    run.total_bytes = planned_bytes({run.config, question.model, question.sizes});
+    run = evaluated(run.config, question);
     if (run.total_bytes <= question.budget_bytes) return run;
   }
   return std::nullopt;
@@ -46,24 +94,55 @@ std::optional<FittingRun> fit_by_any_means(const MemoryQuestion& question) {
   RunConfig smaller = question.config;
   for (;;) {
     if (auto run = fit_by_recompute({smaller, question.model, question.sizes, question.budget_bytes})) return run;
-    if (smaller.train.micro_batch % 2 != 0) return std::nullopt;
+    const bool can_be_halved = smaller.train.micro_batch % 2 == 0 && smaller.precision.gradient == DType::kF32;
+    if (!can_be_halved) return std::nullopt;
     smaller.train.micro_batch /= 2;
     smaller.train.accumulation *= 2;
   }
 }
 
+std::vector<FittingRun> fitting_micro_batches(const MemoryQuestion& question) {
+  std::vector<FittingRun> runs;
+  RunConfig config = question.config;
+  config.memory.recompute_every = std::min(config.memory.recompute_every, question.model.num_hidden_layers);
+  for (const Recompute recompute : kByCost) {
+    if (rank_of(recompute) < rank_of(question.config.memory.recompute)) continue;
+    config.memory.recompute = recompute;
+    if (auto run = largest_micro_batch(config, question)) runs.push_back(std::move(*run));
+  }
+  std::stable_sort(runs.begin(), runs.end(),
+                   [](const FittingRun& a, const FittingRun& b) { return a.step_seconds < b.step_seconds; });
+  return runs;
+}
+
+std::string choice_text(const std::vector<FittingRun>& runs, int64_t budget_bytes) {
+  const FittingRun& first = runs.front();
+  std::string text = batch_text(first.config) + " and " + key_text(first.config, "memory.recompute") + ": " +
+                     bytes_text(first.total_bytes) + " of " + bytes_text(budget_bytes);
+  if (runs.size() > 1) {
+    const FittingRun& second = runs[1];
+    text += "; " + key_text(second.config, "memory.recompute") + " would fit with " +
+            key_text(second.config, "train.micro_batch") + ", " +
+            fixed_text(100.0 * (second.step_seconds / first.step_seconds - 1.0)) + " % slower by prediction";
+  }
+  return text;
+}
+
 std::string fitting_advice(const MemoryQuestion& question) {
-  const std::optional<FittingRun> run = fit_by_any_means(question);
-  if (!run) return "no recompute option and no smaller micro-batch fits: shorten data.seq_len or take a smaller model";
-  std::string text;
-  if (run->config.train.micro_batch != question.config.train.micro_batch) {
-    text = "train.micro_batch = " + std::to_string(run->config.train.micro_batch) +
-           " with train.accumulation = " + std::to_string(run->config.train.accumulation);
+  const RunConfig& asked = question.config;
+  for (const RunConfig& formats : smaller_formats(asked)) {
+    const std::optional<FittingRun> run = fit_with_formats_of(formats, question);
+    if (!run) continue;
+    std::string text;
+    const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " and ") + part; };
+    if (run->config.train.micro_batch != asked.train.micro_batch) add(batch_text(run->config));
+    for (const char* key : {"memory.recompute", "precision.master", "optim.moments"}) {
+      if (key_text(run->config, key) != key_text(asked, key)) add(key_text(run->config, key));
+    }
+    return text + " would fit, with " + bytes_text(run->total_bytes);
   }
-  if (run->config.memory.recompute != question.config.memory.recompute) {
-    text += (text.empty() ? "" : " and ") + recompute_text(run->config);
-  }
-  return text + " would fit, with " + bytes_text(run->total_bytes);
+  return "no recompute option, no smaller micro-batch and no smaller number format fits: shorten data.seq_len or take "
+         "a smaller model";
 }
 
 }  // namespace litespark

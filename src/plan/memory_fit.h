@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What to change when a run does not fit: stronger recompute first, since its results stay bit-equal, then smaller
-// micro-batches with more accumulation, which keep the tokens of a step.
+// micro-batches with more accumulation, which keep the tokens of a step. And the choice of both when the run file
+// leaves the micro-batch open.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "plan/tape_cost.h"
 #include "spec/program.h"
 #include "spec/run_config.h"
 
@@ -17,11 +19,13 @@ struct MemoryQuestion {
   const ModelConfig& model;
   const BackendSizes& sizes;
   int64_t budget_bytes = 0;
+  DeviceRates rates = kGpuRates;
 };
 
 struct FittingRun {
   RunConfig config;  ///< differs in memory.recompute, train.micro_batch and train.accumulation only
   int64_t total_bytes = 0;
+  double step_seconds = 0;  ///< predicted; for comparison only
 };
 
 /// Arena and persistent tensors of the training program of `config`.
@@ -33,7 +37,15 @@ std::optional<FittingRun> fit_by_recompute(const MemoryQuestion& question);
 /// The same, and then micro-batches halved until one fits; nullopt when not even the smallest does.
 std::optional<FittingRun> fit_by_any_means(const MemoryQuestion& question);
 
-/// One clause for an error: what would fit and how large it is, or that nothing does.
+/// With train.micro_batch = 0, where train.accumulation counts the sequences of a step: for each recompute option (none
+/// weaker than the run file's) the largest micro-batch that divides them and fits, fastest by prediction first.
+std::vector<FittingRun> fitting_micro_batches(const MemoryQuestion& question);
+
+/// One line: the first of `runs`, what it takes, and the second for comparison.
+std::string choice_text(const std::vector<FittingRun>& runs, int64_t budget_bytes);
+
+/// One clause for an error: what would fit and how large it is, or that nothing does. Smaller number formats are
+/// offered when nothing else helps.
 std::string fitting_advice(const MemoryQuestion& question);
 
 }  // namespace litespark

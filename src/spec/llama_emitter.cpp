@@ -48,8 +48,9 @@ op::AttentionShape LlamaEmitter::attention_shape(int64_t layer) const {
 
 LlamaEmitter::Linear LlamaEmitter::linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer) const {
   const ParamTensors& tensors = param(weight, layer);
-  const Shape& shape = program_.tensors[tensors.master].shape;
-  Linear linear{.weight = tensors.weight,
+  const Shape& shape = program_.params.params[static_cast<size_t>(*program_.params.find(weight, layer))].shape;
+  const bool is_packed = tensors.packed_forward.has_value();
+  Linear linear{.weight = is_packed ? TensorId{} : tensors.weight,
                 .packed_forward = tensors.packed_forward,
                 .packed_backward = tensors.packed_backward,
                 .bias = {},
@@ -70,7 +71,8 @@ LinearShape LlamaEmitter::linear_shape(const Linear& linear, int64_t rows) const
           .out_features = linear.out_features,
           .compute = program_.options.compute,
           .has_bias = linear.bias.has_value(),
-          .weights_packed = linear.packed_forward.has_value()};
+          .weights_packed = linear.packed_forward.has_value(),
+          .gradient = linear.gradient.has_value() ? program_.tensors[linear.gradient].dtype : DType::kF32};
 }
 
 void LlamaEmitter::linear_forward_into(const Linear& linear, TensorId x, TensorId y) {

@@ -159,9 +159,13 @@ std::vector<BlockActivations> LlamaEmitter::forward_blocks() {
   const TensorId embedded =
       temporary(tape_.phase() + ".embedded", program_.options.residual, {num_tokens(), program_.config.hidden_size});
   const ParamTensors& embedding = param(ParamRole::kEmbedding, -1);
+  // Where matmuls read packed copies there is no bf16 copy beside an f32 master, and lookups read the master: with
+  // remainders they must see the same values.
+  const bool reads_master = sizes_.packs_weights(program_.options.compute);
   tape_.enter("forward.embedding");
   tape_.push(op::EmbeddingForward<TensorId>{.out = embedded,
                                             .table = embedding.weight.has_value() ? embedding.weight : embedding.master,
+                                            .remainder = reads_master ? embedding.remainder : TensorId{},
                                             .ids = batch_.ids,
                                             .state = program_.state});
 

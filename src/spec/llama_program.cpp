@@ -5,6 +5,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/step_state.h"
+#include "spec/flat_tensors.h"
 #include "spec/llama_emitter.h"
 #include "spec/optimizer_tape.h"
 #include "spec/program.h"
@@ -30,6 +31,13 @@ void validate_options(const ModelConfig& config, const ProgramOptions& options) 
   if (batch.max_length > config.max_position_embeddings) {
     throw ConfigError("data.seq_len", "longer than the model's positions", batch.max_length,
                       "at most max_position_embeddings = " + std::to_string(config.max_position_embeddings));
+  }
+  if (options.compute != DType::kBF16 && (options.master != MasterWeights::kF32 || options.gradient != DType::kF32)) {
+    throw ConfigError("precision.compute", "must be bf16 for bf16 weights and gradients", dtype_name(options.compute),
+                      "bf16");
+  }
+  if (options.gradient != DType::kF32 && options.accumulates) {
+    throw ConfigError("precision.gradient", "cannot be accumulated", dtype_name(options.gradient), "f32");
   }
   if (options.generation) {
     const GenerationShape& shape = *options.generation;
@@ -75,18 +83,6 @@ void declare_batch(Program& program) {
   }
 }
 
-void declare_flat(Program& program, bool packs) {
-  const Shape flat{program.params.flat_size};
-  program.flat.master = persistent(program, "master", DType::kF32, flat, Owner::kOptimizer);
-  if (program.options.compute != DType::kF32 && !packs) {
-    program.flat.weight = persistent(program, "weight", program.options.compute, flat, Owner::kWeights);
-  }
-  if (!program.options.has_training) return;
-  program.flat.gradient = persistent(program, "gradient", DType::kF32, flat, Owner::kGradients);
-  program.flat.first_moment = persistent(program, "first_moment", DType::kF32, flat, Owner::kOptimizer);
-  program.flat.second_moment = persistent(program, "second_moment", DType::kF32, flat, Owner::kOptimizer);
-}
-
 TensorId declare_packed(Program& program, const BackendSizes& sizes, const ParamSpec& spec, op::PackForm form) {
   const LinearShape shape{.rows = program.options.batch.num_tokens,
                           .in_features = spec.shape[1],
@@ -97,30 +93,33 @@ TensorId declare_packed(Program& program, const BackendSizes& sizes, const Param
   return persistent(program, spec.name + suffix, DType::kU8, {sizes.packed_bytes(shape, form)}, Owner::kPackedCopies);
 }
 
-void declare_params(Program& program, const BackendSizes& sizes, bool packs) {
-  const auto view = [&](TensorId flat, const ParamSpec& spec, const char* what) {
-    return flat.has_value() ? program.tensors.view(flat, spec.name + what, spec.shape, spec.flat_offset) : TensorId{};
-  };
-  for (const ParamSpec& spec : program.params.params) {
-    ParamTensors tensors{.master = view(program.flat.master, spec, ".master"),
-                         .gradient = view(program.flat.gradient, spec, ".gradient"),
-                         .first_moment = view(program.flat.first_moment, spec, ".first_moment"),
-                         .second_moment = view(program.flat.second_moment, spec, ".second_moment"),
-                         .weight = view(program.flat.weight, spec, ".weight"),
-                         .packed_forward = {},
-                         .packed_backward = {}};
+void declare_packed_copies(Program& program, const BackendSizes& sizes) {
+  for (size_t index = 0; index < program.params.params.size(); ++index) {
+    const ParamSpec& spec = program.params.params[index];
     // An untied embedding is only looked up, never multiplied.
     const bool multiplies =
         spec.is_matrix() && (spec.role != ParamRole::kEmbedding || program.config.tie_word_embeddings);
-    if (packs && multiplies) {
-      tensors.packed_forward = declare_packed(program, sizes, spec, op::PackForm::kForward);
-      if (program.options.has_training) {
-        tensors.packed_backward = declare_packed(program, sizes, spec, op::PackForm::kBackward);
-      }
-    } else if (!tensors.weight.has_value() && program.options.compute == DType::kF32) {
-      tensors.weight = tensors.master;
+    if (!multiplies) continue;
+    ParamTensors& tensors = program.param_tensors[index];
+    tensors.packed_forward = declare_packed(program, sizes, spec, op::PackForm::kForward);
+    if (program.options.has_training) {
+      tensors.packed_backward = declare_packed(program, sizes, spec, op::PackForm::kBackward);
     }
-    program.param_tensors.push_back(tensors);
+  }
+}
+
+/// In fp32 without packed copies matmuls read the masters.
+void use_masters_as_weights(Program& program) {
+  for (ParamTensors& tensors : program.param_tensors) tensors.weight = tensors.master;
+}
+
+void declare_params(Program& program, const BackendSizes& sizes) {
+  const bool packs = sizes.packs_weights(program.options.compute);
+  declare_flat_tensors(program, packs);
+  if (packs) {
+    declare_packed_copies(program, sizes);
+  } else if (program.options.compute == DType::kF32) {
+    use_masters_as_weights(program);
   }
 }
 
@@ -211,10 +210,8 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     program.options.head_chunk_rows = sizes.preferred_head_chunk_rows(config.vocab_size);
   }
   program.params = make_param_table(config);
-  const bool packs = sizes.packs_weights(options.compute);
   declare_batch(program);
-  declare_flat(program, packs);
-  declare_params(program, sizes, packs);
+  declare_params(program, sizes);
   if (options.generation) declare_generation(program);
 
   program.tapes.emplace_back(Phase::kPack, make_pack_tape(program));

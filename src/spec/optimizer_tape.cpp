@@ -6,48 +6,76 @@
 namespace litespark {
 namespace {
 
-/// A stretch of the flat tensors whose parameters share a decay group. Padding between them is zero and stays zero.
-struct DecayRun {
-  int64_t first = 0;
-  int64_t end = 0;
-  bool is_decayed = false;
+/// What PackWeight reads a parameter from: its f32 master, or its halves with room to join them.
+struct PackSource {
+  TensorId weight, remainder, scratch;
 };
 
-std::vector<DecayRun> decay_runs(const ParamTable& table) {
-  std::vector<DecayRun> runs;
-  for (auto param = table.params.rbegin(); param != table.params.rend(); ++param) {
-    const int64_t end = param->flat_offset + round_up(param->shape.num_elements(), kFlatAlignment);
-    if (!runs.empty() && runs.back().is_decayed == param->is_decayed) {
-      runs.back().end = end;
-    } else {
-      runs.push_back({param->flat_offset, end, param->is_decayed});
-    }
-  }
-  return runs;
+PackSource pack_source(Program& program, size_t index) {
+  const ParamTensors& tensors = program.param_tensors[index];
+  if (tensors.master.has_value()) return {.weight = tensors.master, .remainder = {}, .scratch = {}};
+  const ParamSpec& spec = program.params.params[index];
+  return {.weight = tensors.weight,
+          .remainder = tensors.remainder,
+          .scratch = program.tensors.add({.name = spec.name + ".pack_scratch",
+                                          .dtype = DType::kF32,
+                                          .shape = spec.shape,
+                                          .owner = Owner::kScratch,
+                                          .storage = Storage::kArena})};
+}
+
+void push_pack(Tape& tape, Program& program, size_t index, op::PackForm form) {
+  const ParamTensors& tensors = program.param_tensors[index];
+  const TensorId packed = form == op::PackForm::kForward ? tensors.packed_forward : tensors.packed_backward;
+  if (!packed.has_value()) return;
+  const PackSource source = pack_source(program, index);
+  tape.push(op::PackWeight<TensorId>{.packed = packed,
+                                     .weight = source.weight,
+                                     .remainder = source.remainder,
+                                     .scratch = source.scratch,
+                                     .form = form,
+                                     .compute_bf16 = program.options.compute == DType::kBF16});
+}
+
+void push_square_sum(Tape& tape, Program& program, TensorId gradient, const char* name) {
+  if (!gradient.has_value()) return;
+  const int64_t size = program.tensors[gradient].shape.num_elements();
+  const TensorId partials = program.tensors.add({.name = name,
+                                                 .dtype = DType::kF64,
+                                                 .shape = {ceil_div(size, op::kSquareSumBlock)},
+                                                 .owner = Owner::kScratch,
+                                                 .storage = Storage::kArena});
+  tape.push(op::GradientSquareSum<TensorId>{.state = program.state, .gradient = gradient, .partials = partials});
+}
+
+void push_update(Tape& tape, const Program& program, size_t index) {
+  const ParamSpec& spec = program.params.params[index];
+  const ParamTensors& tensors = program.param_tensors[index];
+  const AdamWOptions& adamw = program.options.adamw;
+  const bool has_copy = tensors.weight.has_value() && tensors.weight != tensors.master;
+  tape.push(op::AdamW<TensorId>{.master = tensors.master,
+                                .first_moment = tensors.first_moment,
+                                .second_moment = tensors.second_moment,
+                                .weight = has_copy ? tensors.weight : TensorId{},
+                                .remainder = tensors.remainder,
+                                .gradient = tensors.gradient,
+                                .state = program.state,
+                                .beta1 = adamw.beta1,
+                                .beta2 = adamw.beta2,
+                                .eps = adamw.eps,
+                                .weight_decay = spec.is_decayed ? adamw.weight_decay : 0.0,
+                                .seed = adamw.seed,
+                                .first_element = spec.flat_offset});
 }
 
 }  // namespace
 
-Tape make_pack_tape(const Program& program) {
+Tape make_pack_tape(Program& program) {
   Tape tape{std::string(phase_name(Phase::kPack))};
   tape.enter("optimizer.pack");
-  if (program.flat.weight.has_value()) {
-    tape.push(op::Convert<TensorId>{.out = program.flat.weight, .x = program.flat.master});
-  }
-  const bool is_bf16 = program.options.compute == DType::kBF16;
-  for (const ParamTensors& param : program.param_tensors) {
-    if (param.packed_forward.has_value()) {
-      tape.push(op::PackWeight<TensorId>{.packed = param.packed_forward,
-                                         .weight = param.master,
-                                         .form = op::PackForm::kForward,
-                                         .compute_bf16 = is_bf16});
-    }
-    if (param.packed_backward.has_value()) {
-      tape.push(op::PackWeight<TensorId>{.packed = param.packed_backward,
-                                         .weight = param.master,
-                                         .form = op::PackForm::kBackward,
-                                         .compute_bf16 = is_bf16});
-    }
+  for (size_t index = 0; index < program.param_tensors.size(); ++index) {
+    push_pack(tape, program, index, op::PackForm::kForward);
+    push_pack(tape, program, index, op::PackForm::kBackward);
   }
   return tape;
 }
@@ -56,32 +84,11 @@ Tape make_optimizer_tape(Program& program) {
   Tape tape{std::string(phase_name(Phase::kOptimizer))};
   const AdamWOptions& adamw = program.options.adamw;
   tape.enter("optimizer.norm");
-  const TensorId partials = program.tensors.add({.name = "optimizer.norm_partials",
-                                                 .dtype = DType::kF64,
-                                                 .shape = {ceil_div(program.params.flat_size, op::kSquareSumBlock)},
-                                                 .owner = Owner::kScratch,
-                                                 .storage = Storage::kArena});
-  tape.push(
-      op::GradientSquareSum<TensorId>{.state = program.state, .gradient = program.flat.gradient, .partials = partials});
+  push_square_sum(tape, program, program.flat.gradient, "optimizer.norm_partials");
+  push_square_sum(tape, program, program.flat.gradient_bf16, "optimizer.norm_partials_bf16");
   tape.push(op::StepDecision<TensorId>{.state = program.state, .beta1 = adamw.beta1, .beta2 = adamw.beta2});
   tape.enter("optimizer.update");
-  for (const DecayRun& run : decay_runs(program.params)) {
-    const auto part = [&](TensorId flat, const char* what) {
-      if (!flat.has_value()) return TensorId{};
-      return program.tensors.view(flat, std::string("optimizer.") + what + std::to_string(run.first),
-                                  {run.end - run.first}, run.first);
-    };
-    tape.push(op::AdamW<TensorId>{.master = part(program.flat.master, "master."),
-                                  .first_moment = part(program.flat.first_moment, "first_moment."),
-                                  .second_moment = part(program.flat.second_moment, "second_moment."),
-                                  .weight = part(program.flat.weight, "weight."),
-                                  .gradient = part(program.flat.gradient, "gradient."),
-                                  .state = program.state,
-                                  .beta1 = adamw.beta1,
-                                  .beta2 = adamw.beta2,
-                                  .eps = adamw.eps,
-                                  .weight_decay = run.is_decayed ? adamw.weight_decay : 0.0});
-  }
+  for (size_t index = program.params.params.size(); index-- > 0;) push_update(tape, program, index);
   return tape;
 }
 

@@ -6,10 +6,11 @@
 
 namespace litespark {
 
-/// Packed and bf16 copies of every weight, from the masters. Empty when compute reads the masters themselves.
-Tape make_pack_tape(const Program& program);
+/// Packed copies of every multiplied weight. Empty where matmuls read weights as they are: bf16 ones are written with
+/// their masters, by AdamW and by what loads parameters (model/weights.h).
+Tape make_pack_tape(Program& program);
 
-/// Global norm, decision, AdamW over runs of neighbouring parameters of one decay group.
+/// Global norm, decision, AdamW a parameter, in flat order.
 Tape make_optimizer_tape(Program& program);
 
 }  // namespace litespark

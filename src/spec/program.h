@@ -10,6 +10,7 @@
 
 #include "core/backend_sizes.h"
 #include "core/memory_plan.h"
+#include "spec/master_weights.h"
 #include "spec/model_config.h"
 #include "spec/param_table.h"
 #include "spec/recompute.h"
@@ -37,6 +38,7 @@ struct AdamWOptions {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
+  uint64_t seed = 0;  ///< of stochastic rounding
 };
 
 struct ProgramOptions {
@@ -50,6 +52,10 @@ struct ProgramOptions {
   bool has_logits = false;      ///< a phase that leaves all logits in a persistent tensor
   int64_t head_chunk_rows = 0;  ///< rows of logits that exist at a time; 0: as BackendSizes prefers
   double z_loss = 0;            ///< coefficient of log_sum_exp^2
+  MasterWeights master = MasterWeights::kF32;
+  DType moments = DType::kF32;
+  /// Of the blocks' matrices, bf16 without accumulation only; every other gradient is a sum of several ops and f32.
+  DType gradient = DType::kF32;
   AdamWOptions adamw;
   std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
 };
@@ -66,14 +72,15 @@ enum class Phase : uint8_t {
 };
 std::string_view phase_name(Phase phase);
 
-/// The tensors that hold one parameter.
+/// The tensors that hold one parameter, [param shape] each.
 struct ParamTensors {
-  TensorId master;        ///< f32, [param shape]
-  TensorId gradient;      ///< f32; training only
-  TensorId first_moment;  ///< f32; training only
+  TensorId master;        ///< f32; absent when weight and remainder, or weight alone, stand in its place
+  TensorId gradient;      ///< f32 or bf16; training only
+  TensorId first_moment;  ///< f32 or bf16; training only
   TensorId second_moment;
-  TensorId weight;           ///< what matmuls read: master itself, a bf16 copy, or absent when packed
-  TensorId packed_forward;   ///< present when the backend packs
+  TensorId weight;           ///< what matmuls read: master itself, bf16, or absent when packed beside a master
+  TensorId remainder;        ///< u16, MasterWeights::kBF16Remainder
+  TensorId packed_forward;   ///< bytes, present when the backend packs
   TensorId packed_backward;  ///< training only
 };
 
@@ -95,10 +102,15 @@ struct GenerationTensors {
   std::vector<TensorId> caches;             ///< one a layer, [B, capacity, 2 K D]
 };
 
-/// Flat f32 parents of the per-parameter views (ParamSpec::flat_offset).
+/// Flat parents of the per-parameter views, each in flat order (ParamSpec::flat_offset). One that holds all parameters
+/// has exactly those offsets; one that holds some of them leaves no gaps for the others.
 struct FlatTensors {
-  TensorId master, gradient, first_moment, second_moment;
-  TensorId weight;  ///< bf16 compute copies, when compute is bf16 and the backend does not pack
+  TensorId master;         ///< f32: of all parameters, or of norms and biases
+  TensorId weight;         ///< bf16, of matrices: compute copies where the backend does not pack, or the weights
+  TensorId remainder;      ///< u16, of matrices
+  TensorId gradient;       ///< f32: of all parameters, or of those outside the blocks, norms and biases
+  TensorId gradient_bf16;  ///< of the blocks' matrices
+  TensorId first_moment, second_moment;  ///< of all parameters
 };
 
 struct Program {

@@ -66,9 +66,11 @@ void TrainSection::visit(Fields& fields) {
               .range = at_least(1)});
   fields.add({.path = "micro_batch",
               .value = &micro_batch,
-              .help = "B, sequences that one device runs at a time.",
+              .help =
+                  "B, sequences that one device runs at a time. 0: train.accumulation counts the sequences of a step, "
+                  "and the memory plan cuts them into the micro-batches that fit and are fastest by prediction.",
               .unit = "sequences",
-              .range = between(1, 1 << 20)});
+              .range = between(0, 1 << 20)});
   fields.add({.path = "accumulation",
               .value = &accumulation,
               .help = "Micro-batches whose gradients are summed into one step.",
@@ -124,6 +126,10 @@ void OptimSection::visit(Fields& fields) {
               .value = &clip_norm,
               .help = "Gradients of a larger global norm are scaled down to it; 0: never.",
               .range = at_least(0)});
+  fields.add({.path = "moments",
+              .value = &moments,
+              .help = "Both moments of AdamW; bf16: written with stochastic rounding, computed in fp32.",
+              .choices = {"fp32", "bf16"}});
 }
 
 void ScheduleSection::visit(Fields& fields) {
@@ -155,9 +161,20 @@ void PrecisionSection::visit(Fields& fields) {
               .value = &residual,
               .help = "The stream between blocks; compute: as precision.compute.",
               .choices = {"compute", "fp32", "bf16"}});
-  fields.add({.path = "master", .value = &master, .help = "The optimizer's copy of the weights.", .choices = {"fp32"}});
+  fields.add(
+      {.path = "master",
+       .value = &master,
+       .help = "The optimizer's copy of the weights. fp32; bf16-remainder: the bf16 weight and 16 more bits hold the "
+               "same fp32 value in half the room, with bit-equal results; bf16: no copy, the bf16 weights are "
+               "updated with stochastic rounding. Norms and biases are always fp32.",
+       .choices = {"fp32", "bf16-remainder", "bf16"}});
   fields.add({.path = "rope", .value = &rope, .help = "Rotary angles.", .choices = {"fp32"}});
-  fields.add({.path = "gradient", .value = &gradient, .help = "Weight gradients.", .choices = {"fp32"}});
+  fields.add({.path = "gradient",
+              .value = &gradient,
+              .help =
+                  "Weight gradients. bf16: those of the blocks' matrices, each summed in fp32 and rounded once, which "
+                  "needs train.accumulation = 1; embedding, head, norms and biases stay fp32.",
+              .choices = {"fp32", "bf16"}});
 }
 
 void MemorySection::visit(Fields& fields) {

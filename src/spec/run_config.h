@@ -3,13 +3,16 @@
 // key means stands there once, and `litespark help config` prints it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/dtype.h"
 #include "core/fields.h"
+#include "spec/master_weights.h"
 #include "spec/model_config.h"
 #include "spec/recompute.h"
 
@@ -104,6 +107,7 @@ struct OptimSection {
   double eps = 1e-8;
   double weight_decay = 0.1;
   double clip_norm = 1.0;
+  DType moments = DType::kF32;
 
   void visit(Fields& fields);
 };
@@ -120,7 +124,7 @@ struct ScheduleSection {
 struct PrecisionSection {
   DType compute = DType::kBF16;
   ResidualPrecision residual = ResidualPrecision::kCompute;
-  DType master = DType::kF32;
+  MasterWeights master = MasterWeights::kF32;
   DType rope = DType::kF32;
   DType gradient = DType::kF32;
 
@@ -208,7 +212,9 @@ struct RunConfig {
   void visit(Fields& fields);
 
   /// Sequences of one optimizer step over the whole run.
-  int64_t sequences_per_step() const { return train.micro_batch * train.accumulation * cluster.data_parallel(); }
+  int64_t sequences_per_step() const {
+    return std::max<int64_t>(train.micro_batch, 1) * train.accumulation * cluster.data_parallel();
+  }
   int64_t tokens_per_step() const { return sequences_per_step() * data.seq_len; }
 
   /// Throws ConfigError for settings that contradict each other or are missing; touches no file and allocates nothing.
@@ -217,6 +223,9 @@ struct RunConfig {
   /// One sentence for each setting that has no effect beside the others, for a warning.
   std::vector<std::string> ignored_settings() const;
 };
+
+/// "24GiB", "1.5 TB", "1000000": bytes. Throws ConfigError naming `key` on text that is no size.
+int64_t parse_size(std::string_view key, const std::string& text);
 
 /// The model that init = "scratch" describes, checked. Throws ConfigError naming the key that is missing or wrong.
 ModelConfig scratch_model_config(const RunConfig& config);

@@ -44,6 +44,24 @@ void validate_data(const RunConfig& config) {
   }
 }
 
+void validate_weight_formats(const RunConfig& config) {
+  const PrecisionSection& precision = config.precision;
+  const bool computes_in_bf16 = precision.compute == DType::kBF16;
+  if (precision.master != MasterWeights::kF32 && !computes_in_bf16) {
+    throw ConfigError("precision.master", "needs bf16 weights to compute with", "precision.compute = \"fp32\"",
+                      "precision.compute = \"bf16\"", "or set precision.master = \"fp32\"");
+  }
+  if (precision.gradient == DType::kF32) return;
+  if (!computes_in_bf16) {
+    throw ConfigError("precision.gradient", "is coarser than precision.compute", "bf16", "fp32");
+  }
+  if (config.train.micro_batch > 0 && config.train.accumulation > 1) {
+    throw ConfigError("precision.gradient", "would round every partial sum of the micro-batches",
+                      "train.accumulation = " + std::to_string(config.train.accumulation), "1",
+                      "set precision.gradient = \"fp32\", which sums in fp32");
+  }
+}
+
 void validate_training(const RunConfig& config) {
   if (config.optim.betas.size() != 2) {
     throw ConfigError("optim.betas", "needs two numbers", config.optim.betas.size(), 2, "for example [0.9, 0.95]");
@@ -66,6 +84,7 @@ void validate_training(const RunConfig& config) {
   if (config.precision.compute == DType::kF32 && config.precision.residual == ResidualPrecision::kBF16) {
     throw ConfigError("precision.residual", "is coarser than precision.compute", "bf16", "fp32");
   }
+  validate_weight_formats(config);
   const int64_t keep_every = config.checkpoint.keep_every;
   const int64_t every = config.checkpoint.every;
   if (keep_every > 0 && (every == 0 || keep_every % every != 0)) {
@@ -120,13 +139,12 @@ DType PrecisionSection::residual_dtype() const {
   throw InternalError("precision.residual", "unknown value", static_cast<int>(residual), "a ResidualPrecision");
 }
 
-std::optional<int64_t> MemorySection::budget_bytes() const {
-  if (budget == "auto") return std::nullopt;
+int64_t parse_size(std::string_view key, const std::string& text) {
   static constexpr std::array<std::pair<std::string_view, double>, 7> kUnits = {
       {{"", 1.0}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}}};
   double number = 0.0;
-  const char* last = budget.data() + budget.size();
-  const auto [end, status] = std::from_chars(budget.data(), last, number);
+  const char* last = text.data() + text.size();
+  const auto [end, status] = std::from_chars(text.data(), last, number);
   std::string_view unit(end, static_cast<size_t>(last - end));
   while (unit.starts_with(' ')) unit.remove_prefix(1);
   const auto known = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& entry) { return entry.first == unit; });
@@ -134,7 +152,12 @@ std::optional<int64_t> MemorySection::budget_bytes() const {
     const double bytes = number * known->second;
     if (bytes >= 1.0 && bytes < 0x1p62) return static_cast<int64_t>(bytes);
   }
-  throw ConfigError("memory.budget", "is not a size", "\"" + budget + "\"", "\"auto\" or a size such as \"24GiB\"");
+  throw ConfigError(key, "is not a size", "\"" + text + "\"", "a size such as \"24GiB\"");
+}
+
+std::optional<int64_t> MemorySection::budget_bytes() const {
+  if (budget == "auto") return std::nullopt;
+  return parse_size("memory.budget", budget);
 }
 
 int64_t ClusterSection::data_parallel() const {

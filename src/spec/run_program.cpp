@@ -40,10 +40,14 @@ ProgramOptions training_options(const RunConfig& config) {
           .accumulates = config.train.accumulation > 1,
           .head_chunk_rows = config.train.head_chunk_rows,
           .z_loss = config.train.z_loss,
+          .master = config.precision.master,
+          .moments = config.optim.moments,
+          .gradient = config.precision.gradient,
           .adamw = {.beta1 = config.optim.betas.at(0),
                     .beta2 = config.optim.betas.at(1),
                     .eps = config.optim.eps,
-                    .weight_decay = config.optim.weight_decay},
+                    .weight_decay = config.optim.weight_decay,
+                    .seed = static_cast<uint64_t>(config.seed)},
           .generation = sampling_of(config)};
 }
 

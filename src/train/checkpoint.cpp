@@ -37,7 +37,8 @@ std::string new_save_id() {
   return text;
 }
 
-std::span<const float> param_values(const std::vector<float>& flat, const ParamSpec& param) {
+template <class Flat>
+auto param_values(Flat& flat, const ParamSpec& param) {
   return std::span(flat).subspan(static_cast<size_t>(param.flat_offset),
                                  static_cast<size_t>(param.shape.num_elements()));
 }
@@ -76,7 +77,7 @@ void write_model(const fs::path& folder, const TrainingSnapshot& snapshot, const
                   {.dtype = context.folder_dtype, .tokenizer_folder = context.tokenizer_folder});
 }
 
-void read_flat(const SafetensorsFile& file, const ParamSpec& param, const char* what, TensorId id, Executor& executor) {
+std::vector<float> read_values(const SafetensorsFile& file, const ParamSpec& param, const char* what) {
   const std::string name = param.name + what;
   if (file.info(name).shape != extents(param.shape)) {
     throw DataError(file.file_name() + ": " + name, "has the wrong shape for this model",
@@ -84,7 +85,7 @@ void read_flat(const SafetensorsFile& file, const ParamSpec& param, const char* 
   }
   std::vector<float> values(static_cast<size_t>(param.shape.num_elements()));
   file.read_f32(name, values);
-  executor.write(id, values.data(), static_cast<int64_t>(values.size() * sizeof(float)));
+  return values;
 }
 
 void read_optimizer(const fs::path& path, DType folder_dtype, Executor& executor) {
@@ -93,9 +94,10 @@ void read_optimizer(const fs::path& path, DType folder_dtype, Executor& executor
   for (size_t p = 0; p < program.params.params.size(); ++p) {
     const ParamSpec& param = program.params.params[p];
     const ParamTensors& tensors = program.param_tensors[p];
-    read_flat(file, param, ".first_moment", tensors.first_moment, executor);
-    read_flat(file, param, ".second_moment", tensors.second_moment, executor);
-    if (folder_dtype != DType::kF32) read_flat(file, param, ".master", tensors.master, executor);
+    write_floats(executor, tensors.first_moment, read_values(file, param, ".first_moment"));
+    write_floats(executor, tensors.second_moment, read_values(file, param, ".second_moment"));
+    if (folder_dtype == DType::kF32) continue;
+    set_parameter(executor, static_cast<int64_t>(p), read_values(file, param, ".master"));
   }
 }
 
@@ -112,15 +114,17 @@ int64_t snapshot_bytes(const Program& program) {
 
 void take_snapshot(const Executor& executor, const Trainer& trainer, const RunTotals& totals,
                    TrainingSnapshot& snapshot) {
-  const FlatTensors& flat = executor.program().flat;
-  const auto size = static_cast<size_t>(executor.program().params.flat_size);
-  const auto copy = [&](TensorId id, std::vector<float>& values) {
-    values.resize(size);
-    executor.read(id, values.data(), static_cast<int64_t>(size * sizeof(float)));
-  };
-  copy(flat.master, snapshot.master);
-  copy(flat.first_moment, snapshot.first_moment);
-  copy(flat.second_moment, snapshot.second_moment);
+  const Program& program = executor.program();
+  for (std::vector<float>* flat : {&snapshot.master, &snapshot.first_moment, &snapshot.second_moment}) {
+    flat->resize(static_cast<size_t>(program.params.flat_size));
+  }
+  for (size_t p = 0; p < program.params.params.size(); ++p) {
+    const ParamSpec& param = program.params.params[p];
+    const ParamTensors& tensors = program.param_tensors[p];
+    read_parameter(executor, static_cast<int64_t>(p), param_values(snapshot.master, param));
+    read_floats(executor, tensors.first_moment, param_values(snapshot.first_moment, param));
+    read_floats(executor, tensors.second_moment, param_values(snapshot.second_moment, param));
+  }
   snapshot.progress = trainer.progress();
   snapshot.totals = totals;
 }

@@ -41,6 +41,13 @@ std::string model_text(const ModelConfig& model) {
   return text;
 }
 
+/// Number formats that change results; bf16-remainder gives the bits of fp32.
+std::string precision_text(RunConfig config) {
+  if (config.precision.master == MasterWeights::kBF16Remainder) config.precision.master = MasterWeights::kF32;
+  return keys_text(config, {"precision.compute", "precision.residual", "precision.master", "precision.rope",
+                            "precision.gradient", "optim.moments", "deterministic"});
+}
+
 }  // namespace
 
 TrainerOptions trainer_options(const RunConfig& config) {
@@ -80,8 +87,7 @@ RunIdentity run_identity(const RunConfig& config, const ModelConfig& model, cons
                                           "schedule.decay_fraction", "train.steps"})},
           {"optimizer", keys_text(config, {"optim.name", "optim.betas", "optim.eps", "optim.weight_decay",
                                            "optim.clip_norm", "train.spike_factor", "train.z_loss"})},
-          {"precision", keys_text(config, {"precision.compute", "precision.residual", "precision.master",
-                                           "precision.rope", "precision.gradient", "deterministic"})},
+          {"precision", precision_text(config)},
           {"batch", keys_text(config, {"train.micro_batch", "train.accumulation", "data.seq_len", "data.packing"})},
           {"seed", std::to_string(config.seed)}};
 }

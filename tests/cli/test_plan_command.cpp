@@ -55,6 +55,32 @@ TEST(Plan, ShowsOwnersPeaksAndTotal) {
   }
 }
 
+TEST(Plan, ChoosesTheMicroBatchForADeviceThatIsNotThere) {
+  const std::string text =
+      plan("llama-3.2-3b.toml", {"--train.micro_batch=0", "--train.accumulation=16", "--device-memory=80GiB"});
+  for (const char* part : {"train.micro_batch = 2 with train.accumulation = 8 and memory.recompute = \"none\": ",
+                           "slower by prediction", "2 x 4096 tokens at a time, 65.5 k a step"}) {
+    EXPECT_TRUE(contains(text, part));
+  }
+  const std::string json = plan(
+      "llama-3.2-3b.toml", {"--train.micro_batch=0", "--train.accumulation=16", "--device-memory=80GiB", "--json"});
+  EXPECT_EQ(json.front(), '{');
+}
+
+TEST(Plan, AnOpenMicroBatchNeedsASize) {
+  const ProgramResult result = run_litespark({"plan", (configs() / "5m.toml").string(), "--train.micro_batch=0"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "--device-memory"));
+}
+
+TEST(Plan, ARunThatDoesNotFitIsToldWhatWould) {
+  const ProgramResult result =
+      run_litespark({"plan", (configs() / "llama-3.2-3b.toml").string(), "--memory.budget=40GiB"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "precision.master = \"bf16-remainder\""));
+  EXPECT_TRUE(contains(result.errors, "would fit, with "));
+}
+
 TEST(Plan, OverridesChangeThePlan) {
   EXPECT_TRUE(contains(plan("5m.toml", {"--train.accumulation=2"}), "train_next backward"));
   EXPECT_NE(plan("5m.toml"), plan("5m.toml", {"--train.micro_batch=4"}));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embedding: exact lookup, bad ids counted, a gradient with one fixed order of additions.
+#include "core/bf16_rounding.h"
 #include "ops/cpu_conformance.h"
 #include "reference/embedding.h"
 #include "support/finite_differences.h"
@@ -52,6 +53,26 @@ TEST(Embedding, LooksRowsUpExactly) {
     for (const DType out : {DType::kF32, DType::kBF16}) {
       const auto test = forward_case(c, out);
       expect_exact(test.name, execute_on_cpu(test), reference::evaluate<double>(test.op, test.inputs));
+    }
+  }
+}
+
+// A table in two halves is looked up as the f32 table that they make.
+TEST(Embedding, LooksUpTheHalvesOfAnF32Table) {
+  for (const Case& c : kCases) {
+    for (const DType out : {DType::kF32, DType::kBF16}) {
+      const auto whole = forward_case({c.tokens, c.vocab, c.channels, DType::kF32, false}, out);
+      auto test = whole;
+      test.op.table = shape_only(DType::kBF16, test.op.table.shape);
+      test.op.remainder = shape_only(DType::kU16, test.op.table.shape);
+      std::vector<double>& table = test.inputs.tensors["table"];
+      std::vector<double>& remainder = test.inputs.tensors["remainder"];
+      for (double& value : table) {
+        const SplitFloat split = split_float(static_cast<float>(value));
+        value = static_cast<double>(to_float(split.weight));
+        remainder.push_back(static_cast<double>(split.remainder));
+      }
+      EXPECT_EQ(execute_on_cpu(test).bytes.at("out"), execute_on_cpu(whole).bytes.at("out")) << test.name;
     }
   }
 }

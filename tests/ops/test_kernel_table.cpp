@@ -92,11 +92,11 @@ TEST(KernelTable, EveryLengthTouchesItsElementsOnly) {
 TEST(KernelTable, SquareSumHasTheSameBitsEverywhere) {
   for (const int64_t size : {0, 1, 15, 16, 17, 1000}) {
     const std::vector<float> values = floats_of(random_normal(DType::kF32, size, 21));
-    const double expected = kernel_table(CpuIsa::kGeneric).square_sum(values.data(), size);
+    const double expected = kernel_table(CpuIsa::kGeneric).square_sum[0](values.data(), size);
     double plain = 0;
     for (const double value : doubles_of(values)) plain += value * value;
     EXPECT_NEAR(expected, plain, 1e-12 * plain);
-    for (const CpuIsa isa : usable_isas()) EXPECT_EQ(kernel_table(isa).square_sum(values.data(), size), expected);
+    for (const CpuIsa isa : usable_isas()) EXPECT_EQ(kernel_table(isa).square_sum[0](values.data(), size), expected);
   }
 }
 

@@ -1,10 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed weights: sizes that depend on the features alone, one copy for any number of rows, refusal of too small ones.
+#include "core/bf16_rounding.h"
 #include "ops/cpu/matmul_library.h"
 #include "ops/matmul_cases.h"
 
 namespace litespark::test {
 namespace {
+
+/// What PackWeight makes of a weight, or of its halves.
+std::vector<std::byte> packed_bytes(Backend& backend, OpCase<op::PackWeight<Tensor>> test) {
+  return execute(backend, test).bytes.at("packed");
+}
+
+TEST(MatmulLibrary, PacksTheHalvesOfAMasterAsTheMasterItself) {
+  for (const CpuIsa isa : usable_isas()) {
+    Backend& backend = cpu_backend(isa, 2);
+    for (const op::PackForm form : {op::PackForm::kForward, op::PackForm::kBackward}) {
+      const LinearCase c{.inputs = 37, .outputs = 70, .dtype = DType::kBF16, .packed = true};
+      const Shape shape{c.outputs, c.inputs};
+      OpCase<op::PackWeight<Tensor>> test{
+          .name = c.name(),
+          .op = {.packed = shape_only(DType::kU8, {backend.sizes().packed_bytes(c.shape(), form)}),
+                 .weight = shape_only(DType::kF32, shape),
+                 .remainder = {},
+                 .scratch = {},
+                 .form = form,
+                 .compute_bf16 = true},
+          .inputs = {.tensors = {{"weight", master_weight(c, 9)}}, .state = {}}};
+      const std::vector<std::byte> expected = packed_bytes(backend, test);
+      test.op.weight = shape_only(DType::kBF16, shape);
+      test.op.remainder = shape_only(DType::kU16, shape);
+      test.op.scratch = shape_only(DType::kF32, shape);
+      std::vector<double>& remainder = test.inputs.tensors["remainder"];
+      for (double& value : test.inputs.tensors["weight"]) {
+        const SplitFloat split = split_float(static_cast<float>(value));
+        value = static_cast<double>(to_float(split.weight));
+        remainder.push_back(static_cast<double>(split.remainder));
+      }
+      EXPECT_EQ(packed_bytes(backend, test), expected) << backend.name();
+    }
+  }
+}
 
 TEST(MatmulLibrary, PackedSizesDoNotDependOnTheRows) {
   const cpu::MatmulLibrary library(2, detect_cpu_isa());

@@ -45,6 +45,26 @@ TEST(MatmulWeightGradient, ScratchOfTheSizeAskedForIsEnough) {
   }
 }
 
+// precision.gradient = "bf16": the f32 sum over all panels, rounded once at the end.
+TEST(MatmulWeightGradient, ABf16GradientIsTheRoundedF32One) {
+  for (const CpuIsa isa : {CpuIsa::kAvx2, CpuIsa::kAvx512Bf16}) {
+    Backend& backend = cpu_backend(isa, 2);
+    for (const LinearCase& c : weight_gradient_cases()) {
+      if (c.dtype != DType::kBF16 || c.accumulate) continue;
+      auto test = backward_weight_case(c, 4);
+      const std::vector<double> sums = execute(backend, test).outputs.at("dweight");
+      test.op.dweight = shape_only(DType::kBF16, test.op.dweight.shape);
+      LinearShape shape = c.shape();
+      shape.gradient = DType::kBF16;
+      const int64_t bytes = backend.sizes().matmul_backward_weight_scratch_bytes(shape);
+      test.op.scratch = shape_only(DType::kU8, {bytes});
+      EXPECT_EQ(execute(backend, test).bytes.at("dweight"), encode(DType::kBF16, sums)) << c.name();
+      test.op.scratch = shape_only(DType::kU8, {bytes - 1});
+      EXPECT_THROW(execute(backend, test), InternalError);
+    }
+  }
+}
+
 // fault:C11: a batch without tokens gives no gradient, not an old one.
 TEST(MatmulWeightGradient, NoTokensGiveZeroOrLeaveTheSum) {
   for (const bool accumulate : {false, true}) {

@@ -3,30 +3,12 @@
 #include <cmath>
 
 #include "core/checked.h"
+#include "ops/adamw_forms.h"
 #include "ops/cpu_conformance.h"
 #include "reference/optimizer.h"
 
 namespace litespark::test {
 namespace {
-
-OpCase<op::AdamW<Tensor>> adamw_case(int64_t size, bool has_weight) {
-  const Tensor flat = shape_only(DType::kF32, {size});
-  OpCase<op::AdamW<Tensor>> test{.name = std::to_string(size),
-                                 .op = {.master = flat,
-                                        .first_moment = flat,
-                                        .second_moment = flat,
-                                        .weight = has_weight ? shape_only(DType::kBF16, {size}) : Tensor{},
-                                        .gradient = flat,
-                                        .state = state_shape(),
-                                        .weight_decay = 0.1},
-                                 .inputs = {}};
-  fill_at_random(test, 18);
-  for (double& value : test.inputs.tensors["second_moment"]) value *= value;
-  for (double& value : test.inputs.tensors["second_moment"]) value = round_to(DType::kF32, value);
-  test.inputs.state = {
-      .learning_rate = 3e-3f, .gradient_scale = 0.125f, .bias_correction1 = 0.3f, .bias_correction2 = 0.02f};
-  return test;
-}
 
 StepState decide(StepState state) {
   const OpCase<op::StepDecision<Tensor>> test{
@@ -56,9 +38,16 @@ TEST(Optimizer, AdamWKeepsTheErrorRule) {
   }
 }
 
-TEST(Optimizer, WeightIsTheRoundedMaster) {
+TEST(Optimizer, WeightIsTheNearestToTheMaster) {
   const Execution execution = execute_on_cpu(adamw_case(333, true));
-  EXPECT_EQ(execution.bytes.at("weight"), encode(DType::kBF16, execution.outputs.at("master")));
+  for (size_t i = 0; i < 333; ++i) {
+    const SplitFloat split = split_float(static_cast<float>(execution.outputs.at("master")[i]));
+    EXPECT_EQ(execution.outputs.at("weight")[i], static_cast<double>(to_float(split.weight)));
+  }
+}
+
+TEST(Optimizer, EveryFormGivesTheBitsOfTheF32StepRoundedAsItSays) {
+  expect_forms_agree([](const auto& test) { return execute_on_cpu(test); });
 }
 
 TEST(Optimizer, SkippedStepChangesNothing) {
@@ -117,6 +106,75 @@ TEST(Optimizer, TinyStepsDriftThoughTheWeightIsBf16) {
       EXPECT_EQ(execution.outputs.at("weight")[i], round_to(DType::kBF16, execution.outputs.at("master")[i]));
     }
   }
+}
+
+// fault:C12: the same steps with nothing but bf16 weights. Each is lost or counts a hundredfold, by chance: the mean
+// over many weights drifts as fp32 would. One weight's drift has a standard deviation of about sqrt(steps * rate *
+// ulp).
+TEST(Optimizer, TinyStepsDriftInTheMeanOfStochasticallyRoundedWeights) {
+  constexpr int kSteps = 2000;
+  constexpr int64_t kSize = 4096;
+  auto test = in_form(adamw_case(kSize, true), {.weights = op::WeightForm::kStochastic});
+  test.op.weight_decay = 0;
+  for (const char* name : {"weight", "first_moment", "second_moment", "gradient"}) {
+    test.inputs.tensors[name].assign(kSize, 1.0);
+  }
+  test.inputs.state = {.learning_rate = 1e-5f, .gradient_scale = 1, .bias_correction1 = 1, .bias_correction2 = 1};
+  Backend& backend = cpu_backend(usable_isas().back(), 2);
+  CaseMemory memory(backend, test.inputs, test.aliases);
+  const op::AdamW<Tensor> bound = test.op.map(memory);
+  for (int step = 0; step < kSteps; ++step) {
+    static_cast<StepState*>(bound.state.data)->rng_counter = static_cast<uint64_t>(step);
+    backend.run(bound);
+  }
+  static_cast<StepState*>(bound.state.data)->rng_counter = test.inputs.state.rng_counter;
+  const Execution execution = memory.collect("drift");
+  double mean = 0;
+  for (const double weight : execution.outputs.at("weight")) mean += weight / kSize;
+  const double drift = kSteps * 1e-5;
+  const double deviation = std::sqrt(drift * 0x1.0p-8) / std::sqrt(static_cast<double>(kSize));
+  EXPECT_NEAR(mean, 1.0 - drift, 5 * deviation);
+}
+
+// With beta2 = 0.999 a second moment moves by a thousandth of its distance a step, less than half a step of bf16:
+// rounded to nearest it would stay for ever where it is.
+TEST(Optimizer, Bf16MomentsReachTheirLimitThoughEachStepIsBelowTheirResolution) {
+  constexpr int64_t kSize = 4096;
+  auto test = in_form(adamw_case(kSize, true), {.moments = DType::kBF16});
+  for (const char* name : {"first_moment", "second_moment"}) test.inputs.tensors[name].assign(kSize, 1.0);
+  test.inputs.tensors["gradient"].assign(kSize, 2.0);
+  test.op.beta1 = 0.999;
+  test.op.beta2 = 0.999;
+  test.inputs.state = {.learning_rate = 0, .gradient_scale = 1, .bias_correction1 = 1, .bias_correction2 = 1};
+  Backend& backend = cpu_backend(usable_isas().back(), 2);
+  CaseMemory memory(backend, test.inputs, test.aliases);
+  const op::AdamW<Tensor> bound = test.op.map(memory);
+  constexpr int kSteps = 1000;
+  for (int step = 0; step < kSteps; ++step) {
+    static_cast<StepState*>(bound.state.data)->rng_counter = static_cast<uint64_t>(step);
+    backend.run(bound);
+  }
+  static_cast<StepState*>(bound.state.data)->rng_counter = test.inputs.state.rng_counter;
+  const Execution execution = memory.collect("moments");
+  const double kept = std::pow(0.999, kSteps);
+  const std::pair<const char*, double> limits[] = {{"first_moment", 2.0}, {"second_moment", 4.0}};
+  for (const auto& [name, limit] : limits) {
+    double mean = 0;
+    for (const double value : execution.outputs.at(name)) mean += value / kSize;
+    EXPECT_NEAR(mean / (limit + (1.0 - limit) * kept), 1.0, 2e-3) << name;
+  }
+}
+
+TEST(Optimizer, SquareSumOfBf16GradientsIsThatOfTheirValues) {
+  OpCase<op::GradientSquareSum<Tensor>> test{.name = "bf16",
+                                             .op = {.state = state_shape(),
+                                                    .gradient = shape_only(DType::kBF16, {40001}),
+                                                    .partials = shape_only(DType::kF64, {3})},
+                                             .inputs = {}};
+  fill_at_random(test, 19);
+  const double sum = execute_on_cpu(test).outputs.state.gradient_square_sum;
+  test.op.gradient = shape_only(DType::kF32, {40001});
+  EXPECT_EQ(sum, execute_on_cpu(test).outputs.state.gradient_square_sum);
 }
 
 TEST(Optimizer, SquareSumAddsBlocksInOrder) {

@@ -76,6 +76,68 @@ TEST_F(MemoryFit, SmallerMicroBatchesKeepTheTokensOfAStep) {
   EXPECT_TRUE(contains(advice, "would fit, with "));
 }
 
+TEST_F(MemoryFit, AnOpenMicroBatchTakesTheWholeStepWhereItFits) {
+  config_.train.micro_batch = 0;
+  config_.train.accumulation = 12;
+  const auto runs = fitting_micro_batches(question(int64_t{1} << 40));
+  ASSERT_EQ(runs.size(), 5U);
+  EXPECT_EQ(runs.front().config.train.micro_batch, 12);
+  EXPECT_EQ(runs.front().config.train.accumulation, 1);
+  EXPECT_EQ(runs.front().config.memory.recompute, Recompute::kNone);
+  for (size_t i = 1; i < runs.size(); ++i) EXPECT_GE(runs[i].step_seconds, runs[i - 1].step_seconds);
+}
+
+TEST_F(MemoryFit, AnOpenMicroBatchIsTheLargestThatFitsAndKeepsTheTokensOfAStep) {
+  RunConfig six = config_;
+  six.train.micro_batch = 6;
+  six.train.accumulation = 2;
+  const int64_t budget = planned_bytes({six, model_, sizes_});
+  config_.train.micro_batch = 0;
+  config_.train.accumulation = 12;
+  const int64_t tokens = config_.tokens_per_step();
+  const auto runs = fitting_micro_batches(question(budget));
+  ASSERT_FALSE(runs.empty());
+  for (const FittingRun& run : runs) {
+    EXPECT_LE(run.total_bytes, budget);
+    EXPECT_EQ(planned_bytes({run.config, model_, sizes_}), run.total_bytes);
+    EXPECT_EQ(run.config.tokens_per_step(), tokens);
+    if (run.config.memory.recompute == Recompute::kNone) {
+      EXPECT_EQ(run.config.train.micro_batch, 6);
+    }
+    if (run.config.memory.recompute == Recompute::kBlock) {
+      EXPECT_EQ(run.config.train.micro_batch, 12);
+    }
+  }
+  const std::string text = choice_text(runs, budget);
+  EXPECT_TRUE(contains(text, "train.micro_batch = "));
+  EXPECT_TRUE(contains(text, "slower by prediction"));
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+}
+
+TEST_F(MemoryFit, ABf16GradientIsNeverSplitOverMicroBatches) {
+  config_.precision.compute = config_.precision.gradient = DType::kBF16;
+  config_.train.micro_batch = 0;
+  config_.train.accumulation = 4;
+  for (const FittingRun& run : fitting_micro_batches(question(int64_t{1} << 40))) {
+    EXPECT_EQ(run.config.train.accumulation, 1);
+  }
+  EXPECT_TRUE(fitting_micro_batches(question(1000)).empty());
+  EXPECT_TRUE(contains(fitting_advice(question(1000)), "shorten data.seq_len"));
+}
+
+TEST_F(MemoryFit, AdviceOffersSmallerFormatsWhenNothingElseHelps) {
+  config_.precision.compute = DType::kBF16;
+  config_.train.micro_batch = 1;
+  RunConfig smallest = config_;
+  smallest.memory.recompute = Recompute::kBlock;
+  smallest.precision.master = MasterWeights::kBF16Remainder;
+  const int64_t with_remainder = planned_bytes({smallest, model_, sizes_});
+  EXPECT_TRUE(contains(fitting_advice(question(with_remainder)), "precision.master = \"bf16-remainder\" would fit"));
+  smallest.optim.moments = DType::kBF16;
+  const std::string advice = fitting_advice(question(planned_bytes({smallest, model_, sizes_})));
+  EXPECT_TRUE(contains(advice, "optim.moments = \"bf16\" would fit"));
+}
+
 TEST_F(MemoryFit, WhatCannotFitIsSaid) {
   EXPECT_FALSE(fit_by_any_means(question(1000)));
   EXPECT_TRUE(contains(fitting_advice(question(1000)), "shorten data.seq_len"));

@@ -2,7 +2,7 @@
 // Every weight is updated once, decayed when it should be, and copied for the matmuls afterwards.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <stdexcept>
 
 #include "spec/optimizer_tape.h"
 #include "support/plain_sizes.h"
@@ -15,19 +15,44 @@ using test::ops_of;
 using test::small_config;
 using test::small_options;
 
-TEST(OptimizerTape, UpdatesEachElementOfTheFlatTensorsOnce) {
-  const Program program = make_llama_program(small_config(), small_options(), PlainSizes());
-  std::vector<int> updates(static_cast<size_t>(program.params.flat_size));
-  for (const auto& adamw : ops_of<op::AdamW>(*program.tape(Phase::kOptimizer))) {
-    const auto first = static_cast<size_t>(program.tensors.root(adamw.master).second / 4);
-    const auto count = static_cast<size_t>(program.tensors[adamw.master].shape.num_elements());
-    for (const TensorId id : {adamw.first_moment, adamw.second_moment, adamw.gradient}) {
-      EXPECT_EQ(static_cast<size_t>(program.tensors.root(id).second / 4), first);
-      EXPECT_EQ(static_cast<size_t>(program.tensors[id].shape.num_elements()), count);
-    }
-    for (size_t i = first; i < first + count; ++i) ++updates.at(i);
+/// The parameter's index in the table, by the place of its moment.
+size_t param_of(const Program& program, const op::AdamW<TensorId>& adamw) {
+  for (size_t p = 0; p < program.param_tensors.size(); ++p) {
+    if (program.param_tensors[p].first_moment == adamw.first_moment) return p;
   }
-  for (const int count : updates) ASSERT_EQ(count, 1);
+  throw std::runtime_error("AdamW of no parameter");
+}
+
+TEST(OptimizerTape, UpdatesEachParameterOnceInFlatOrderWithItsOwnTensors) {
+  for (const MasterWeights master : {MasterWeights::kF32, MasterWeights::kBF16Remainder, MasterWeights::kBF16}) {
+    ProgramOptions options = small_options();
+    options.compute = DType::kBF16;
+    options.master = master;
+    options.adamw.seed = 11;
+    const Program program = make_llama_program(small_config(), options, PlainSizes());
+    size_t expected = program.params.params.size();
+    for (const auto& adamw : ops_of<op::AdamW>(*program.tape(Phase::kOptimizer))) {
+      const size_t param = param_of(program, adamw);
+      ASSERT_EQ(param, --expected);
+      const ParamSpec& spec = program.params.params[param];
+      const ParamTensors& tensors = program.param_tensors[param];
+      EXPECT_EQ(adamw.first_element, spec.flat_offset);
+      EXPECT_EQ(program.tensors.root(adamw.first_moment).second, 4 * spec.flat_offset);
+      EXPECT_EQ(adamw.seed, 11U);
+      EXPECT_EQ(adamw.second_moment, tensors.second_moment);
+      EXPECT_EQ(adamw.gradient, tensors.gradient);
+      EXPECT_EQ(adamw.master, tensors.master);
+      EXPECT_EQ(adamw.weight, tensors.weight);
+      EXPECT_EQ(adamw.remainder, tensors.remainder);
+      if (!spec.is_matrix()) {
+        EXPECT_EQ(adamw.form(), op::WeightForm::kMaster) << spec.name;
+        continue;
+      }
+      const op::WeightForm forms[] = {op::WeightForm::kMaster, op::WeightForm::kSplit, op::WeightForm::kStochastic};
+      EXPECT_EQ(adamw.form(), forms[static_cast<size_t>(master)]) << spec.name;
+    }
+    EXPECT_EQ(expected, 0U);
+  }
 }
 
 TEST(OptimizerTape, DecaysMatricesAndSparesNormsAndBiases) {
@@ -36,17 +61,21 @@ TEST(OptimizerTape, DecaysMatricesAndSparesNormsAndBiases) {
   ProgramOptions options = small_options();
   options.adamw.weight_decay = 0.25;
   const Program program = make_llama_program(config, options, PlainSizes());
-  std::vector<double> decay(static_cast<size_t>(program.params.flat_size), -1);
   for (const auto& adamw : ops_of<op::AdamW>(*program.tape(Phase::kOptimizer))) {
-    const auto first = static_cast<size_t>(program.tensors.root(adamw.master).second / 4);
-    const auto count = static_cast<size_t>(program.tensors[adamw.master].shape.num_elements());
-    std::fill_n(decay.begin() + static_cast<std::ptrdiff_t>(first), count, adamw.weight_decay);
+    const ParamSpec& param = program.params.params[param_of(program, adamw)];
+    EXPECT_EQ(adamw.weight_decay, param.is_matrix() ? 0.25 : 0.0) << param.name;
   }
-  for (const ParamSpec& param : program.params.params) {
-    for (int64_t i = 0; i < param.shape.num_elements(); ++i) {
-      ASSERT_EQ(decay.at(static_cast<size_t>(param.flat_offset + i)), param.is_matrix() ? 0.25 : 0.0) << param.name;
-    }
-  }
+}
+
+TEST(OptimizerTape, NormCoversBothKindsOfGradients) {
+  ProgramOptions options = small_options();
+  options.compute = options.gradient = DType::kBF16;
+  const Program program = make_llama_program(small_config(), options, PlainSizes());
+  const auto sums = ops_of<op::GradientSquareSum>(*program.tape(Phase::kOptimizer));
+  ASSERT_EQ(sums.size(), 2U);
+  int64_t elements = 0;
+  for (const auto& sum : sums) elements += program.tensors[sum.gradient].shape.num_elements();
+  EXPECT_EQ(elements, program.params.flat_size);
 }
 
 TEST(OptimizerTape, DecidesAfterTheNormAndBeforeTheFirstUpdate) {
@@ -71,18 +100,30 @@ TEST(OptimizerTape, PassesOnTheOptimizersNumbersUnrounded) {
   }
 }
 
-TEST(PackTape, CopiesWhatMatmulsReadAndNothingWhenTheyReadTheMasters) {
+TEST(PackTape, CopiesWhatMatmulsReadAndNothingWhenTheyReadWeightsAsTheyAre) {
   const auto tape_of = [](DType compute, bool packs) {
     ProgramOptions options = small_options();
     options.compute = compute;
     return *make_llama_program(small_config(), options, PlainSizes(packs)).tape(Phase::kPack);
   };
   EXPECT_TRUE(tape_of(DType::kF32, false).entries().empty());
-  EXPECT_EQ(ops_of<op::Convert>(tape_of(DType::kBF16, false)).size(), 1U);
+  EXPECT_TRUE(tape_of(DType::kBF16, false).entries().empty());
 
   const auto packs = ops_of<op::PackWeight>(tape_of(DType::kBF16, true));
   ASSERT_EQ(packs.size(), 2U * (3 * 4 + 1));  // four matrices a layer and the head, forward and backward
   for (const auto& pack : packs) EXPECT_TRUE(pack.compute_bf16);
+}
+
+TEST(PackTape, JoinsTheHalvesOfAMaster) {
+  ProgramOptions options = small_options();
+  options.compute = DType::kBF16;
+  options.master = MasterWeights::kBF16Remainder;
+  const Program program = make_llama_program(small_config(), options, PlainSizes(true));
+  for (const auto& pack : ops_of<op::PackWeight>(*program.tape(Phase::kPack))) {
+    EXPECT_EQ(program.tensors[pack.weight].dtype, DType::kBF16);
+    EXPECT_EQ(program.tensors[pack.remainder].dtype, DType::kU16);
+    EXPECT_EQ(program.tensors[pack.scratch].shape, program.tensors[pack.weight].shape);
+  }
 }
 
 }  // namespace

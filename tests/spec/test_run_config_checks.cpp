@@ -63,6 +63,21 @@ TEST(RunConfigChecks, ContradictionsAreNamed) {  // fault:F5
                        }),
                        "precision.residual"));
   EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.precision.compute = DType::kF32;
+                         c.precision.master = MasterWeights::kBF16Remainder;
+                       }),
+                       "precision.master"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.precision.compute = DType::kF32;
+                         c.precision.gradient = DType::kBF16;
+                       }),
+                       "precision.gradient"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.precision.gradient = DType::kBF16;
+                         c.train.accumulation = 2;
+                       }),
+                       "train.accumulation = 2"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
                          c.checkpoint.every = 10;
                          c.checkpoint.keep_every = 25;
                        }),

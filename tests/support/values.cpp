@@ -49,7 +49,8 @@ double round_to(DType dtype, double value) {
     case DType::kF64: return value;
     case DType::kI32:
     case DType::kI64:
-    case DType::kU8: return static_cast<double>(static_cast<int64_t>(value));
+    case DType::kU8:
+    case DType::kU16: return static_cast<double>(static_cast<int64_t>(value));
   }
   return value;
 }
@@ -65,6 +66,7 @@ std::vector<std::byte> encode(DType dtype, std::span<const double> values) {
       case DType::kI32: append_bytes(bytes, static_cast<int32_t>(value)); break;
       case DType::kI64: append_bytes(bytes, static_cast<int64_t>(value)); break;
       case DType::kU8: append_bytes(bytes, static_cast<uint8_t>(value)); break;
+      case DType::kU16: append_bytes(bytes, static_cast<uint16_t>(value)); break;
     }
   }
   return bytes;
@@ -81,6 +83,7 @@ std::vector<double> decode(DType dtype, std::span<const std::byte> bytes) {
       case DType::kI32: values[i] = value_at<int32_t>(bytes, i); break;
       case DType::kI64: values[i] = static_cast<double>(value_at<int64_t>(bytes, i)); break;
       case DType::kU8: values[i] = value_at<uint8_t>(bytes, i); break;
+      case DType::kU16: values[i] = value_at<uint16_t>(bytes, i); break;
     }
   }
   return values;

@@ -89,6 +89,47 @@ TEST_F(CheckpointTest, ABf16FolderKeepsItsMastersBesideIt) {
             SafetensorsDType::kBF16);
 }
 
+// The checkpoint holds f32 masters and moments whatever the run keeps: formats of equal bits continue each other.
+TEST_F(CheckpointTest, ContinuesAcrossTheFormsOfAMaster) {
+  context.folder_dtype = DType::kBF16;
+  const auto make = [&](MasterWeights master) {
+    ProgramOptions options = tiny_program_options();
+    options.compute = DType::kBF16;
+    options.master = master;
+    return std::make_unique<TinyRun>(config, options, std::vector{random_batch(options.batch, {20, 7, 32}, 96, 1)},
+                                     tiny_trainer_options(6));
+  };
+  const auto whole = make(MasterWeights::kF32);
+  for (int i = 0; i < 6; ++i) whole->trainer.step();
+  for (const bool starts_with_master : {false, true}) {
+    const auto first = make(starts_with_master ? MasterWeights::kF32 : MasterWeights::kBF16Remainder);
+    for (int i = 0; i < 3; ++i) first->trainer.step();
+    const auto second = make(starts_with_master ? MasterWeights::kBF16Remainder : MasterWeights::kF32);
+    resume(*second, save(*first, starts_with_master ? "a" : "b"));
+    for (int i = 0; i < 3; ++i) second->trainer.step();
+    EXPECT_EQ(second->weights(), whole->weights());
+  }
+}
+
+TEST_F(CheckpointTest, ResumesBf16WeightsAndMomentsBitForBit) {  // fault:C5: the noise goes on where it was
+  context.folder_dtype = DType::kBF16;
+  ProgramOptions options = tiny_program_options();
+  options.compute = options.moments = options.gradient = DType::kBF16;
+  options.master = MasterWeights::kBF16;
+  const auto make = [&] {
+    return std::make_unique<TinyRun>(config, options, std::vector{random_batch(options.batch, {20, 7, 32}, 96, 1)},
+                                     tiny_trainer_options(6));
+  };
+  const auto whole = make();
+  for (int i = 0; i < 6; ++i) whole->trainer.step();
+  const auto first = make();
+  for (int i = 0; i < 3; ++i) first->trainer.step();
+  const auto second = make();
+  resume(*second, save(*first, "bf16"));
+  for (int i = 0; i < 3; ++i) second->trainer.step();
+  EXPECT_EQ(second->weights(), whole->weights());
+}
+
 TEST_F(CheckpointTest, IsAHuggingFaceFolder) {
   const auto run = make_run();
   const fs::path folder = save(*run, "step-0");

@@ -68,6 +68,9 @@ TEST(RunOptions, TheIdentityChangesWithWhatChangesTheWeights) {
                                           {"optim.betas", "0.5,0.5", "optimizer"},
                                           {"train.z_loss", "0.1", "optimizer"},
                                           {"precision.compute", "fp32", "precision"},
+                                          {"precision.master", "bf16", "precision"},
+                                          {"precision.gradient", "bf16", "precision"},
+                                          {"optim.moments", "bf16", "precision"},
                                           {"train.micro_batch", "3", "batch"},
                                           {"data.packing", "stream", "batch"}}) {
     RunIdentity changed = identity(path, value);
@@ -79,6 +82,7 @@ TEST(RunOptions, TheIdentityChangesWithWhatChangesTheWeights) {
                                     {"train.log_every", "9"},
                                     {"out", "x"},
                                     {"data.workers", "3"},
+                                    {"precision.master", "bf16-remainder"},
                                     {"memory.recompute", "block"}}) {
     EXPECT_EQ(identity(path, value), plain) << path;
   }

@@ -70,6 +70,69 @@ TEST(Trainer, RecomputeChangesNeitherLossNorWeights) {
   }
 }
 
+// Trains in one form of the weights, with a batch that repeats; `packs` of the CPU backend included.
+TinyRun bf16_run(ProgramOptions options, int64_t steps = 10) {
+  options.compute = DType::kBF16;
+  options.adamw.seed = 3;
+  return {tiny_model(), options, some_batches(), tiny_trainer_options(steps)};
+}
+
+TEST(Trainer, ABf16RemainderGivesTheBitsOfAnF32Master) {
+  for (const DType residual : {DType::kF32, DType::kBF16}) {
+    for (const bool is_tied : {false, true}) {
+      ModelConfig config = tiny_model();
+      config.tie_word_embeddings = is_tied;
+      ProgramOptions options = tiny_program_options();
+      options.compute = DType::kBF16;
+      options.residual = residual;
+      TinyRun reference(config, options, some_batches(), tiny_trainer_options());
+      options.master = MasterWeights::kBF16Remainder;
+      TinyRun run(config, options, some_batches(), tiny_trainer_options());
+      EXPECT_EQ(run.weights(), reference.weights());
+      for (int step = 0; step < 8; ++step) {
+        const StepRecord expected = reference.trainer.step(), record = run.trainer.step();
+        ASSERT_EQ(record.loss, expected.loss);
+        ASSERT_EQ(record.grad_norm, expected.grad_norm);
+        ASSERT_EQ(run.weights(), reference.weights());
+      }
+    }
+  }
+}
+
+TEST(Trainer, Bf16WeightsMomentsAndGradientsLearnAsF32OnesDo) {
+  constexpr int kSteps = 60;
+  const auto last_loss = [](const ProgramOptions& options) {
+    TinyRun run = bf16_run(options, kSteps);
+    return run_steps(run, kSteps).back().loss;
+  };
+  const double expected = last_loss(tiny_program_options());
+  EXPECT_LT(expected, 2.0);
+  ProgramOptions options = tiny_program_options();
+  options.master = MasterWeights::kBF16;
+  EXPECT_NEAR(last_loss(options), expected, 0.1 * expected);
+  options.moments = DType::kBF16;
+  EXPECT_NEAR(last_loss(options), expected, 0.1 * expected);
+  options.gradient = DType::kBF16;
+  EXPECT_NEAR(last_loss(options), expected, 0.1 * expected);
+}
+
+TEST(Trainer, StochasticRoundingGivesTheSameBitsForTheSameSeedWhateverIsRecomputed) {
+  ProgramOptions options = tiny_program_options();
+  options.master = MasterWeights::kBF16;
+  options.moments = options.gradient = DType::kBF16;
+  TinyRun reference = bf16_run(options);
+  run_steps(reference, 4);
+  options.recompute = Recompute::kBlock;
+  TinyRun same = bf16_run(options);
+  run_steps(same, 4);
+  EXPECT_EQ(same.weights(), reference.weights());
+  options.compute = DType::kBF16;
+  options.adamw.seed = 4;
+  TinyRun other(tiny_model(), options, some_batches(), tiny_trainer_options());
+  run_steps(other, 4);
+  EXPECT_NE(other.weights(), reference.weights());
+}
+
 TEST(Trainer, AccumulationEqualsTheLargeBatch) {  // report:B10, uneven lengths
   ProgramOptions large = tiny_program_options();
   large.batch = {.num_tokens = 128, .max_documents = 8, .max_length = 32};

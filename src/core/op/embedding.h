@@ -7,17 +7,19 @@
 namespace litespark::op {
 
 /// x[n] = table[ids[n]].
-/// out [N, C] f32/bf16, table [V, C] f32/bf16, ids [N] i32, state (StepState, counts bad ids; such rows become 0).
-/// `out` is overwritten.
+/// out [N, C] f32/bf16, table [V, C] f32/bf16, ids [N] i32, state (StepState, counts bad ids; such rows become 0);
+/// remainder [V, C] u16, when present: the low half of an f32 table whose upper half is the bf16 `table`
+/// (core/bf16_rounding.h). `out` is overwritten.
 template <class T>
 struct EmbeddingForward {
   static constexpr std::string_view kName = "embedding_forward";
-  T out, table, ids, state;
+  T out, table, remainder, ids, state;
 
   template <class F>
   auto map(F&& f) const {
     return EmbeddingForward<decltype(f.in("table", table))>{.out = f.out("out", out),
                                                             .table = f.in("table", table),
+                                                            .remainder = f.in("remainder", remainder),
                                                             .ids = f.in("ids", ids),
                                                             .state = f.inout("state", state)};
   }

@@ -53,7 +53,8 @@ struct MatmulBackwardInput {
   }
 };
 
-/// dweight (+)= dy^T x. dweight [O, I] f32; dy [N, O], x [N, I] compute dtype. Tokens are summed in a fixed order.
+/// dweight (+)= dy^T x. dweight [O, I] f32, or bf16 when the inputs are and nothing is accumulated: the sum is f32 and
+/// rounded once; dy [N, O], x [N, I] compute dtype. Tokens are summed in a fixed order.
 template <class T>
 struct MatmulBackwardWeight {
   static constexpr std::string_view kName = "matmul_backward_weight";
@@ -93,11 +94,12 @@ enum class PackForm : uint8_t { kForward, kBackward };
 
 /// packed = weight, converted to the compute dtype and laid out for MatmulForward or MatmulBackwardInput.
 /// The layout depends on [O, I], form and dtype alone, so that matmuls of any number of rows read the same copy.
-/// weight [O, I] f32; packed [bytes] u8 as BackendSizes says.
+/// weight [O, I] f32, or bf16 with an optional remainder [O, I] u16, the low half of the f32 weight
+/// (core/bf16_rounding.h), and scratch [O, I] f32; packed [bytes] u8 as BackendSizes says.
 template <class T>
 struct PackWeight {
   static constexpr std::string_view kName = "pack_weight";
-  T packed, weight;
+  T packed, weight, remainder, scratch;
   PackForm form = PackForm::kForward;
   bool compute_bf16 = false;  ///< element type inside `packed`: bf16, else f32
 
@@ -105,6 +107,8 @@ struct PackWeight {
   auto map(F&& f) const {
     return PackWeight<decltype(f.in("weight", weight))>{.packed = f.out("packed", packed),
                                                         .weight = f.in("weight", weight),
+                                                        .remainder = f.in("remainder", remainder),
+                                                        .scratch = f.out("scratch", scratch),
                                                         .form = form,
                                                         .compute_bf16 = compute_bf16};
   }

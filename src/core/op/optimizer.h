@@ -7,8 +7,8 @@
 
 namespace litespark::op {
 
-/// state.gradient_square_sum += sum of squares of `gradient` (flat, f32), in double, blocks of kSquareSumBlock elements
-/// added in order. partials [ceil(P / kSquareSumBlock)] f64 scratch.
+/// state.gradient_square_sum += sum of squares of `gradient` (flat, f32 or bf16), in double, blocks of kSquareSumBlock
+/// elements added in order. partials [ceil(P / kSquareSumBlock)] f64 scratch.
 template <class T>
 struct GradientSquareSum {
   static constexpr std::string_view kName = "gradient_square_sum";
@@ -42,21 +42,37 @@ struct StepDecision {
   }
 };
 
+/// How AdamW meets the weights, by which of its tensors are there (core/bf16_rounding.h).
+enum class WeightForm : uint8_t {
+  kMaster,      ///< master f32; `weight` bf16, when present, receives the nearest bf16, ties away from zero
+  kSplit,       ///< weight bf16 and remainder u16, the halves of the master; the same bits as kMaster
+  kStochastic,  ///< weight bf16 alone, written with stochastic rounding
+};
+inline constexpr int kNumWeightForms = 3;
+
 /// Decoupled weight decay Adam (Loshchilov and Hutter 2019), nothing when state.skipped:
 ///   g = gradient * state.gradient_scale; master *= 1 - lr * weight_decay;
 ///   m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
 ///   master -= lr * (m / bias_correction1) / (sqrt(v / bias_correction2) + eps).
-/// master, first_moment, second_moment, gradient: flat f32 of equal size. weight, when present: the compute copy,
-/// bf16, receives the rounded master (written also when skipped is 0 only).
+/// All of equal size; first_moment and second_moment f32 or both bf16, which are written with stochastic rounding;
+/// gradient f32 or bf16; master, weight and remainder as WeightForm says. The noise of element i is that of element
+/// first_element + i of the flat parameters in step state.rng_counter.
 template <class T>
 struct AdamW {
   static constexpr std::string_view kName = "adamw";
-  T master, first_moment, second_moment, weight, gradient, state;
+  T master, first_moment, second_moment, weight, remainder, gradient, state;
   // Doubles: 1 - beta2 of a rounded beta2 would be off by 5e-5 against the bias correction.
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
+  uint64_t seed = 0;          ///< of the noise
+  int64_t first_element = 0;  ///< a multiple of 4
+
+  WeightForm form() const {
+    if (master.has_value()) return WeightForm::kMaster;
+    return remainder.has_value() ? WeightForm::kSplit : WeightForm::kStochastic;
+  }
 
   template <class F>
   auto map(F&& f) const {
@@ -64,12 +80,15 @@ struct AdamW {
                                                        .first_moment = f.inout("first_moment", first_moment),
                                                        .second_moment = f.inout("second_moment", second_moment),
                                                        .weight = f.inout("weight", weight),
+                                                       .remainder = f.inout("remainder", remainder),
                                                        .gradient = f.in("gradient", gradient),
                                                        .state = f.in("state", state),
                                                        .beta1 = beta1,
                                                        .beta2 = beta2,
                                                        .eps = eps,
-                                                       .weight_decay = weight_decay};
+                                                       .weight_decay = weight_decay,
+                                                       .seed = seed,
+                                                       .first_element = first_element};
   }
 };
 

@@ -25,19 +25,18 @@ void add_elements(float* to, const void* from, int64_t size) {
 
 /// In double, sixteen interleaved sums added up in order. A square of a float is exact in double, so that it does not
 /// matter whether a multiply-add is fused.
-template <class Vec>
-double square_sum(const float* values, int64_t size) {
+template <class Vec, class From>
+double square_sum(const void* values, int64_t size) {
+  const auto* from = static_cast<const From*>(values);
   double sums[16] = {};
-  int64_t i = 0;
-  for (; i + 16 <= size; i += 16) {
-    for (int lane = 0; lane < 16; ++lane) {
-      const double value = static_cast<double>(values[i + lane]);
+  for_each_part<Vec>(size, [&](auto part, int64_t i) {
+    alignas(64) float lanes[16];
+    part.load(from + i).store(lanes);
+    for (int64_t lane = 0; lane < part.count(); ++lane) {
+      const double value = static_cast<double>(lanes[lane]);
       sums[lane] += value * value;
     }
-  }
-  for (int lane = 0; i < size; ++i, ++lane) {
-    sums[lane] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  }
+  });
   double total = 0;
   for (const double part : sums) total += part;
   return total;

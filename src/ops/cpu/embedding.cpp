@@ -2,10 +2,12 @@
 // Token embedding. The gradient sorts token positions by id (stable counting sort), so that every row of the table has
 // one owner that adds its tokens in order: deterministic without atomics.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "core/step_state.h"
 #include "ops/cpu/cpu_backend_impl.h"
+#include "ops/cpu/join_floats.h"
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows.h"
@@ -38,6 +40,19 @@ void sort_by_id(const int32_t* ids, int64_t num_tokens, int64_t vocab, int32_t* 
   }
 }
 
+/// One row of a table that is stored as two halves.
+void lookup_joined(const op::EmbeddingForward<Tensor>& op, int64_t id, std::byte* out,
+                   void (*convert)(const void* from, void* to, int64_t size)) {
+  float joined[256];
+  const int64_t channels = op.table.columns();
+  for (int64_t c = 0; c < channels; c += 256) {
+    const int64_t size = std::min<int64_t>(256, channels - c);
+    const int64_t at = id * channels + c;
+    join_floats(op.table.as<bf16>() + at, op.remainder.as<uint16_t>() + at, joined, size);
+    convert(joined, out + c * dtype_bytes(op.out.dtype), size);
+  }
+}
+
 }  // namespace
 
 void CpuBackend::run(const op::EmbeddingForward<Tensor>& op) {
@@ -47,12 +62,16 @@ void CpuBackend::run(const op::EmbeddingForward<Tensor>& op) {
   const int32_t* ids = op.ids.as<int32_t>();
   auto* state = static_cast<StepState*>(op.state.data);
   state->bad_tokens += std::count_if(ids, ids + num_tokens, [&](int32_t id) { return !is_valid(id, vocab); });
-  const auto convert = kernel_table(isa_).convert[index_of(op.table.dtype)][index_of(op.out.dtype)];
+  const bool is_split = op.remainder.has_value();
+  const int table_dtype = is_split ? 0 : index_of(op.table.dtype);
+  const auto convert = kernel_table(isa_).convert[table_dtype][index_of(op.out.dtype)];
   const Rows table(op.table);
   const Rows out(op.out);
   parallel_ranges(threads_, num_tokens, kRowsPerBlock, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
-      if (is_valid(ids[n], vocab)) {
+      if (is_valid(ids[n], vocab) && is_split) {
+        lookup_joined(op, ids[n], static_cast<std::byte*>(out.row(n)), convert);
+      } else if (is_valid(ids[n], vocab)) {
         convert(table.row(ids[n]), out.row(n), channels);
       } else {
         std::memset(out.row(n), 0, static_cast<size_t>(out.row_bytes()));

@@ -7,6 +7,7 @@
 
 #include "core/bf16.h"
 #include "core/dtype.h"
+#include "core/op/optimizer.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace litespark::cpu {
@@ -76,14 +77,18 @@ struct SoftmaxGradientRow {
   float scale;
 };
 
-/// A stretch of AdamW with every scalar already combined and rounded once. `weight` may be null.
+/// A stretch of AdamW with every scalar already combined and rounded once. `weight` may be null beside a master.
 struct AdamWPart {
   float* master;
-  float* first_moment;
-  float* second_moment;
+  void* first_moment;   ///< f32 or bf16
+  void* second_moment;  ///< the same
   bf16* weight;
-  const float* gradient;
+  uint16_t* remainder;
+  const void* gradient;  ///< f32 or bf16
   int64_t size;
+  uint64_t seed;
+  uint64_t noise_step;
+  int64_t first_element;  ///< of the stretch among the flat parameters, a multiple of 4
   float gradient_scale;
   float beta1, new1;              ///< beta1, 1 - beta1
   float beta2, new2;              ///< beta2, 1 - beta2
@@ -104,8 +109,8 @@ struct KernelTable {
   void (*rope[2])(const RopeRow& row);
   SoftmaxStatistics (*softmax_statistics[2])(const void* logits, int64_t size);
   void (*softmax_gradient[2])(const SoftmaxGradientRow& row);
-  double (*square_sum)(const float* values, int64_t size);
-  void (*adamw)(const AdamWPart& part);
+  double (*square_sum[2])(const void* values, int64_t size);
+  void (*adamw[op::kNumWeightForms][2][2])(const AdamWPart& part);  ///< by form, moments' and gradient's dtype
 };
 
 inline int index_of(DType dtype) {

@@ -12,9 +12,18 @@
 
 namespace litespark::cpu {
 
+template <class Vec, op::WeightForm kForm>
+constexpr void fill_adamw(KernelTable& table) {
+  auto& row = table.adamw[static_cast<int>(kForm)];
+  row[0][0] = adamw<Vec, kForm, float, float>;
+  row[0][1] = adamw<Vec, kForm, float, bf16>;
+  row[1][0] = adamw<Vec, kForm, bf16, float>;
+  row[1][1] = adamw<Vec, kForm, bf16, bf16>;
+}
+
 template <class Vec>
 constexpr KernelTable make_kernel_table() {
-  return {
+  KernelTable table = {
       .convert = {{convert_elements<Vec, float, float>, convert_elements<Vec, float, bf16>},
                   {convert_elements<Vec, bf16, float>, convert_elements<Vec, bf16, bf16>}},
       .add = {add_elements<Vec, float>, add_elements<Vec, bf16>},
@@ -27,9 +36,13 @@ constexpr KernelTable make_kernel_table() {
       .rope = {rope<Vec, float>, rope<Vec, bf16>},
       .softmax_statistics = {softmax_statistics<Vec, float>, softmax_statistics<Vec, bf16>},
       .softmax_gradient = {softmax_gradient<Vec, float>, softmax_gradient<Vec, bf16>},
-      .square_sum = square_sum<Vec>,
-      .adamw = adamw<Vec>,
+      .square_sum = {square_sum<Vec, float>, square_sum<Vec, bf16>},
+      .adamw = {},
   };
+  fill_adamw<Vec, op::WeightForm::kMaster>(table);
+  fill_adamw<Vec, op::WeightForm::kSplit>(table);
+  fill_adamw<Vec, op::WeightForm::kStochastic>(table);
+  return table;
 }
 
 }  // namespace litespark::cpu

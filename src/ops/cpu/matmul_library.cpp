@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "ops/cpu/join_floats.h"
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/scratch.h"
@@ -39,6 +40,22 @@ void round_values_to_bf16(const KernelTable& kernels, float* values, int64_t cou
       kernels.convert[1][0](rounded, values + i, size);
     }
   });
+}
+
+/// The weight itself, or what its halves give, in the op's scratch.
+const float* f32_weight(const op::PackWeight<Tensor>& op, const KernelTable& kernels, int threads) {
+  if (op.weight.dtype == DType::kF32) return op.weight.as<float>();
+  auto* joined = op.scratch.as<float>();
+  const auto* weight = op.weight.as<bf16>();
+  const auto* remainder = op.remainder.has_value() ? op.remainder.as<uint16_t>() : nullptr;
+  parallel_ranges(threads, op.weight.num_elements(), kConvertBlock, [&](int64_t begin, int64_t end) {
+    if (remainder != nullptr) {
+      join_floats(weight + begin, remainder + begin, joined + begin, end - begin);
+    } else {
+      kernels.convert[1][0](weight + begin, joined + begin, end - begin);
+    }
+  });
+  return joined;
 }
 
 }  // namespace
@@ -295,7 +312,7 @@ void MatmulLibrary::run(const op::PackWeight<Tensor>& op) {
   const LinearShape shape{.in_features = op.weight.columns(), .out_features = op.weight.rows(), .compute = compute};
   const int64_t bytes = packed_bytes(shape, op.form);
   if (op.packed.bytes() < bytes) throw InternalError("pack_weight", "packed copy too small", op.packed.bytes(), bytes);
-  const auto* weight = op.weight.as<float>();
+  const float* weight = f32_weight(op, kernel_table(isa_), threads_);
   if (packed_layout(compute, op.form) == WeightLayout::kPacked) {
     const int64_t k = forward ? shape.in_features : shape.out_features;
     const int64_t n = forward ? shape.out_features : shape.in_features;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/matmul_library.h"
@@ -22,6 +23,11 @@ constexpr int64_t kConvertBlock = 16384;
 
 int64_t slice_columns(int64_t outputs) {
   return std::min<int64_t>(outputs, outputs >= 1024 ? 128 : 64);
+}
+
+/// Of the f32 sums that a bf16 gradient is rounded from, at the start of the scratch.
+int64_t sum_bytes(int64_t elements) {
+  return round_up(elements * 4, kScratchAlignment);
 }
 
 }  // namespace
@@ -82,7 +88,8 @@ MatmulLibrary::SlicePlan MatmulLibrary::plan_slices(int64_t tokens, int64_t outp
 
 int64_t MatmulLibrary::matmul_backward_weight_scratch_bytes(const LinearShape& shape) const {
   if (shape.rows == 0) return 0;
-  return plan_slices(shape.rows, shape.out_features, shape.in_features, shape.compute).bytes();
+  const int64_t sums = shape.gradient == DType::kF32 ? 0 : sum_bytes(shape.out_features * shape.in_features);
+  return sums + plan_slices(shape.rows, shape.out_features, shape.in_features, shape.compute).bytes();
 }
 
 void MatmulLibrary::prepare(const op::MatmulBackwardWeight<Tensor>& op) {
@@ -142,21 +149,24 @@ struct MatmulLibrary::SliceCall {
 
 void MatmulLibrary::run(const op::MatmulBackwardWeight<Tensor>& op) {
   const int64_t tokens = op.x.rows();
-  auto* gradient = op.dweight.as<float>();
+  const int64_t size = op.dweight.num_elements();
+  const bool is_rounded = op.dweight.dtype != DType::kF32;
   if (tokens == 0) {
-    if (!op.accumulate) std::fill_n(gradient, op.dweight.num_elements(), 0.0f);
+    if (!op.accumulate) std::memset(op.dweight.data, 0, static_cast<size_t>(op.dweight.bytes()));
     return;
   }
   prepare(op);
   const SlicePlan plan = plan_slices(tokens, op.dy.columns(), op.x.columns(), op.x.dtype);
-  const Scratch scratch("matmul_backward_weight", op.scratch, plan.bytes());
+  const int64_t sums = is_rounded ? sum_bytes(size) : 0;
+  const Scratch scratch("matmul_backward_weight", op.scratch, sums + plan.bytes());
+  float* gradient = is_rounded ? reinterpret_cast<float*>(scratch.data()) : op.dweight.as<float>();
   const int64_t value_bytes = dtype_bytes(op.x.dtype);
   std::atomic<bool> failed = false;
   for (int64_t panel = 0; panel < plan.num_panels; ++panel) {
     const int64_t first = panel * plan.panel_tokens;
     const SliceCall call{.plan = plan,
                          .kernels = kernel_table(isa_),
-                         .scratch = scratch.data(),
+                         .scratch = scratch.data() + sums,
                          .x = static_cast<const std::byte*>(op.x.data) + first * plan.inputs * value_bytes,
                          .dy = static_cast<const std::byte*>(op.dy.data) + first * plan.outputs * value_bytes,
                          .gradient = gradient,
@@ -172,6 +182,11 @@ void MatmulLibrary::run(const op::MatmulBackwardWeight<Tensor>& op) {
     });
   }
   if (failed) throw InternalError("matmul_backward_weight", "oneDNN failed to run a product");
+  if (!is_rounded) return;
+  auto* rounded = op.dweight.as<bf16>();
+  parallel_ranges(threads_, size, kConvertBlock, [&](int64_t begin, int64_t end) {
+    kernel_table(isa_).convert[0][1](gradient + begin, rounded + begin, end - begin);
+  });
 }
 
 }  // namespace litespark::cpu

@@ -2,6 +2,7 @@
 // The optimizer phase: the gradients' square sum, the decision to step, AdamW.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 #include "core/step_state.h"
 #include "ops/cpu/cpu_backend_impl.h"
@@ -24,11 +25,12 @@ bool must_skip(const StepState& state, double norm) {
 
 void CpuBackend::run(const op::GradientSquareSum<Tensor>& op) {
   const int64_t size = op.gradient.num_elements();
-  const float* gradient = op.gradient.as<float>();
+  const auto* gradient = static_cast<const std::byte*>(op.gradient.data);
+  const int64_t element_bytes = dtype_bytes(op.gradient.dtype);
   double* partials = op.partials.as<double>();
-  const auto square_sum = kernel_table(isa_).square_sum;
+  const auto square_sum = kernel_table(isa_).square_sum[index_of(op.gradient.dtype)];
   parallel_ranges(threads_, size, op::kSquareSumBlock, [&](int64_t begin, int64_t end) {
-    partials[begin / op::kSquareSumBlock] = square_sum(gradient + begin, end - begin);
+    partials[begin / op::kSquareSumBlock] = square_sum(gradient + begin * element_bytes, end - begin);
   });
   double total = 0;
   for (int64_t block = 0; block < ceil_div(size, op::kSquareSumBlock); ++block) total += partials[block];
@@ -60,12 +62,16 @@ void CpuBackend::run(const op::AdamW<Tensor>& op) {
   if (state.skipped != 0) return;
   const double rate = static_cast<double>(state.learning_rate);
   const AdamWPart whole{
-      .master = op.master.as<float>(),
-      .first_moment = op.first_moment.as<float>(),
-      .second_moment = op.second_moment.as<float>(),
+      .master = op.master.has_value() ? op.master.as<float>() : nullptr,
+      .first_moment = op.first_moment.data,
+      .second_moment = op.second_moment.data,
       .weight = op.weight.has_value() ? op.weight.as<bf16>() : nullptr,
-      .gradient = op.gradient.as<float>(),
-      .size = op.master.num_elements(),
+      .remainder = op.remainder.has_value() ? op.remainder.as<uint16_t>() : nullptr,
+      .gradient = op.gradient.data,
+      .size = op.gradient.num_elements(),
+      .seed = op.seed,
+      .noise_step = state.rng_counter,
+      .first_element = op.first_element,
       .gradient_scale = state.gradient_scale,
       .beta1 = static_cast<float>(op.beta1),
       .new1 = static_cast<float>(1.0 - op.beta1),
@@ -75,14 +81,18 @@ void CpuBackend::run(const op::AdamW<Tensor>& op) {
       .eps = static_cast<float>(op.eps),
       .step = static_cast<float>(rate / static_cast<double>(state.bias_correction1)),
       .decay = static_cast<float>(1.0 - rate * op.weight_decay)};
-  const auto kernel = kernel_table(isa_).adamw;
+  const DType moments = op.first_moment.dtype;
+  const DType gradients = op.gradient.dtype;
+  const auto kernel = kernel_table(isa_).adamw[static_cast<int>(op.form())][index_of(moments)][index_of(gradients)];
   parallel_ranges(threads_, whole.size, kElementsPerBlock, [&](int64_t begin, int64_t end) {
     AdamWPart part = whole;
-    part.master += begin;
-    part.first_moment += begin;
-    part.second_moment += begin;
-    part.gradient += begin;
+    if (part.master != nullptr) part.master += begin;
     if (part.weight != nullptr) part.weight += begin;
+    if (part.remainder != nullptr) part.remainder += begin;
+    part.first_moment = static_cast<std::byte*>(whole.first_moment) + begin * dtype_bytes(moments);
+    part.second_moment = static_cast<std::byte*>(whole.second_moment) + begin * dtype_bytes(moments);
+    part.gradient = static_cast<const std::byte*>(whole.gradient) + begin * dtype_bytes(gradients);
+    part.first_element += begin;
     part.size = end - begin;
     kernel(part);
   });

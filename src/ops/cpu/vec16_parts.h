@@ -12,6 +12,7 @@ namespace litespark::cpu {
 /// Sixteen elements.
 template <class Vec>
 struct WholePart {
+  static constexpr int64_t count() { return 16; }
   template <class T>
   Vec load(const T* from) const {
     return Vec::load(from);
@@ -31,6 +32,7 @@ template <class Vec>
 struct TailPart {
   int64_t size;
 
+  int64_t count() const { return size; }
   template <class T>
   Vec load(const T* from) const {
     alignas(64) T buffer[16] = {};

@@ -113,6 +113,9 @@ void launch_lookup(const op::EmbeddingForward<Tensor>& op, cudaStream_t stream) 
 }  // namespace
 
 void CudaBackend::run(const op::EmbeddingForward<Tensor>& op) {
+  if (op.remainder.has_value()) {
+    throw InternalError(op.kName, "the CUDA backend looks up bf16 copies, not their remainders");
+  }
   if (op.out.num_elements() == 0) return;
   visit_float_dtype(op.kName, op.out.dtype, [&](auto out_tag) {
     visit_float_dtype(op.kName, op.table.dtype, [&](auto table_tag) {

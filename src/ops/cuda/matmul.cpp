@@ -37,6 +37,7 @@ MatmulProblem problem_of(const op::MatmulBackwardWeight<Tensor>& op) {
           .out_features = op.dy.columns(),
           .compute = op.dy.dtype,
           .accumulate = op.accumulate,
+          .gradient = op.dweight.dtype,
           .alignment_bytes = common_alignment(op.dweight.data, op.dy.data, op.x.data)};
 }
 

@@ -96,6 +96,17 @@ TEST(Matmul, BackwardWeightKeepsTheErrorRule) {
   }
 }
 
+// precision.gradient = "bf16": summed in fp32, rounded once.
+TEST(Matmul, ABf16WeightGradientKeepsTheErrorRule) {
+  for (const GpuLinearCase& c : gpu_linear_cases()) {
+    if (c.dtype != DType::kBF16 || c.accumulate) continue;
+    auto test = matmul_weight_case(c);
+    test.op.dweight = shape_only(DType::kBF16, test.op.dweight.shape);
+    expect_kernel_rule(test.name, execute_on_cuda(test), backward_weight<double>(c, test.inputs),
+                       backward_weight<float>(c, test.inputs));
+  }
+}
+
 TEST(Matmul, RunsWithoutScratchAndWithoutPreparation) {
   const GpuLinearCase c{.rows = 64, .inputs = 128, .outputs = 96};
   const auto backend = make_cuda_backend({});

@@ -30,15 +30,15 @@ struct MatmulProblem {
   DType compute = DType::kBF16;
   bool has_bias = false;
   bool accumulate = false;
-  int alignment_bytes = 16;  ///< of the least aligned operand: 2, 4, 8 or 16 (what vector loads can use)
+  DType gradient = DType::kF32;  ///< of kBackwardWeight's output
+  int alignment_bytes = 16;      ///< of the least aligned operand: 2, 4, 8 or 16 (what vector loads can use)
 
   auto operator<=>(const MatmulProblem&) const = default;
 
   double flops() const {
     return 2.0 * static_cast<double>(rows) * static_cast<double>(in_features) * static_cast<double>(out_features);
   }
-  /// Weight gradients are kept in f32 whatever the inputs are.
-  DType output_dtype() const { return kind == MatmulKind::kBackwardWeight ? DType::kF32 : compute; }
+  DType output_dtype() const { return kind == MatmulKind::kBackwardWeight ? gradient : compute; }
 };
 
 /// Column-major D [m x n] = op(A) op(B), summed over k.
@@ -87,8 +87,9 @@ inline std::string tuning_key(const MatmulProblem& problem, const std::string& l
   return std::string("matmul_") + matmul_kind_name(problem.kind) + " n=" + std::to_string(problem.rows) +
          " i=" + std::to_string(problem.in_features) + " o=" + std::to_string(problem.out_features) + " " +
          std::string(dtype_name(problem.compute)) + (problem.has_bias ? " bias" : "") +
-         (problem.accumulate ? " accumulate" : "") + " align=" + std::to_string(problem.alignment_bytes) + " " +
-         library + " " + device;
+         (problem.accumulate ? " accumulate" : "") +
+         (problem.gradient == DType::kF32 ? "" : " gradient=" + std::string(dtype_name(problem.gradient))) +
+         " align=" + std::to_string(problem.alignment_bytes) + " " + library + " " + device;
 }
 
 }  // namespace litespark::cuda

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The prediction counts what the tape really does, so that it can compare programs.
+#include <gtest/gtest.h>
+
+#include "plan/tape_cost.h"
+#include "spec/flops.h"
+#include "support/plain_sizes.h"
+#include "support/tape_reader.h"
+
+namespace litespark {
+namespace {
+
+using test::small_config;
+using test::small_options;
+
+Program program_with(Recompute recompute, int64_t rows = 2) {
+  ProgramOptions options = small_options();
+  options.batch = {.num_tokens = rows * 32, .max_documents = rows, .max_length = 32, .uniform = true};
+  options.recompute = recompute;
+  options.recompute_every = 2;
+  options.accumulates = true;
+  return make_llama_program(small_config(), options, PlainSizes());
+}
+
+TEST(TapeCost, MatmulsAreSixTimesTheirParametersAToken) {
+  const Program program = program_with(Recompute::kNone);
+  constexpr double kNever = 1e300;
+  const double seconds = predicted_seconds(
+      *program.tape(Phase::kTrainFirst), program.tensors,
+      {.matmul_flops_per_second = 1, .attention_flops_per_second = kNever, .bytes_per_second = kNever});
+  EXPECT_DOUBLE_EQ(seconds, 6.0 * static_cast<double>(matmul_parameters(small_config())) * 64);
+}
+
+TEST(TapeCost, AttentionIsItsCausalHalfAndTwoAndAHalfTimesThatBackwards) {
+  const Program program = program_with(Recompute::kNone);
+  constexpr double kNever = 1e300;
+  const double seconds = predicted_seconds(
+      *program.tape(Phase::kTrainFirst), program.tensors,
+      {.matmul_flops_per_second = kNever, .attention_flops_per_second = 1, .bytes_per_second = kNever});
+  EXPECT_DOUBLE_EQ(seconds, 7.0 * 3 * 64 * 32 * 4 * 8);  // L N T H D
+}
+
+TEST(TapeCost, RecomputeAddsTimeInTheOrderOfItsThoroughness) {
+  double before = 0;
+  for (const Recompute recompute :
+       {Recompute::kNone, Recompute::kNormAct, Recompute::kAttention, Recompute::kBlock, Recompute::kEveryK}) {
+    const double seconds = predicted_step_seconds(program_with(recompute), 2, kGpuRates);
+    EXPECT_GT(seconds, before);
+    before = seconds;
+  }
+}
+
+TEST(TapeCost, AStepOfFewerLargerMicroBatchesIsFaster) {
+  EXPECT_LT(predicted_step_seconds(program_with(Recompute::kNone, 4), 1, kGpuRates),
+            predicted_step_seconds(program_with(Recompute::kNone, 1), 4, kGpuRates));
+}
+
+}  // namespace
+}  // namespace litespark
