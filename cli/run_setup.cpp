@@ -117,6 +117,10 @@ SettledRun choose_micro_batch(const MemoryQuestion& question, bool is_named) {
 
 SettledRun fit_into_memory(const RunConfig& config, const ModelConfig& model, const BackendSizes& sizes,
                            const std::optional<int64_t>& free_bytes) {
+  if (config.memory.offload != Offload::kNone && !plans_for_gpu(config)) {
+    throw ConfigError("memory.offload", "needs a GPU: a CPU's activations are in host memory already", "activations",
+                      "none");
+  }
   const std::optional<int64_t> named = config.memory.budget_bytes();
   const bool is_open = config.train.micro_batch == 0;
   if (!named && !free_bytes) {

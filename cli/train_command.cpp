@@ -45,6 +45,7 @@ std::optional<fs::path> resume_from(const RunConfig& config, const CheckpointSto
 /// What the memory plan chose when the run began: another choice would give other bits.
 void take_choices(RunConfig& config, const fs::path& checkpoint) {
   const RunConfig before = read_run_file(checkpoint / "run.toml");
+  if (before.sequences_per_step() != config.sequences_per_step()) return;  // refused as another run soon after
   config.train.micro_batch = before.train.micro_batch;
   config.train.accumulation = before.train.accumulation;
   config.memory.recompute = before.memory.recompute;

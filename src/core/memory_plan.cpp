@@ -157,8 +157,13 @@ MemoryPlan::MemoryPlan(const TensorTable& tensors, std::span<const PhaseLifetime
     : offsets_(static_cast<size_t>(tensors.size()), -1) {
   for (int32_t index = 0; index < tensors.size(); ++index) {
     const TensorInfo& info = tensors[{index}];
-    if (info.storage != Storage::kPersistent || info.parent.has_value()) continue;
+    if (info.storage == Storage::kArena || info.parent.has_value()) continue;
     const int64_t bytes = round_up(info.bytes(), kTensorAlignment);
+    if (info.storage == Storage::kHost) {
+      offsets_[static_cast<size_t>(index)] = host_bytes_;
+      host_bytes_ += bytes;
+      continue;
+    }
     offsets_[static_cast<size_t>(index)] = persistent_bytes_;
     persistent_bytes_ += bytes;
     persistent_by_owner_[static_cast<size_t>(info.owner)] += bytes;

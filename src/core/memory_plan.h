@@ -36,6 +36,7 @@ inline constexpr int64_t kTensorAlignment = 256;
 enum class Storage : uint8_t {
   kPersistent,  ///< lives as long as the run
   kArena,       ///< lives from its first to its last use on its phase's tape
+  kHost,        ///< persistent, in pinned host memory
 };
 
 struct TensorInfo {
@@ -104,12 +105,15 @@ class MemoryPlan {
 
   int64_t persistent_bytes() const { return persistent_bytes_; }
   int64_t arena_bytes() const { return arena_bytes_; }
+  /// On the device.
   int64_t total_bytes() const { return persistent_bytes_ + arena_bytes_; }
+  /// Pinned beside it.
+  int64_t host_bytes() const { return host_bytes_; }
   const std::vector<PhasePeak>& phases() const { return phases_; }
   /// Persistent bytes of each owner (alignment padding counted).
   const std::array<int64_t, kNumOwners>& persistent_by_owner() const { return persistent_by_owner_; }
 
-  /// Byte offset of a root tensor: within the persistent block or within the arena, as its storage says.
+  /// Byte offset of a root tensor: within the persistent block, the arena or the host block, as its storage says.
   /// -1 for arena tensors that no tape uses.
   int64_t offset(TensorId root) const { return offsets_.at(static_cast<size_t>(root.index)); }
 
@@ -119,6 +123,7 @@ class MemoryPlan {
   std::vector<int64_t> offsets_;
   int64_t persistent_bytes_ = 0;
   int64_t arena_bytes_ = 0;
+  int64_t host_bytes_ = 0;
   std::array<int64_t, kNumOwners> persistent_by_owner_{};
   std::vector<PhasePeak> phases_;
 };

@@ -10,6 +10,7 @@ namespace litespark {
 Executor::Executor(Program program, Backend& backend) : program_(std::move(program)), backend_(backend) {
   persistent_ = backend_.allocate(program_.memory->persistent_bytes());
   arena_ = backend_.allocate(program_.memory->arena_bytes());
+  if (program_.memory->host_bytes() > 0) host_ = backend_.allocate_pinned(program_.memory->host_bytes());
   const std::vector<float> rope =
       rope_table(program_.config.rope, program_.config.head_dim, program_.tensors[program_.rope_table].shape[0]);
   write(program_.rope_table, rope.data(), static_cast<int64_t>(rope.size() * sizeof(float)));
@@ -76,11 +77,20 @@ Tensor Executor::tensor(TensorId id) const {
   const auto [root, offset_in_root] = program_.tensors.root(id);
   const int64_t root_offset = program_.memory->offset(root);
   if (root_offset < 0) throw InternalError(info.name, "tensor has no memory: no tape uses it");
-  const DeviceMemory& block = program_.tensors[root].storage == Storage::kPersistent ? *persistent_ : *arena_;
-  return {.data = static_cast<std::byte*>(block.data()) + root_offset + offset_in_root,
-          .dtype = info.dtype,
-          .shape = info.shape,
-          .device = backend_.device()};
+  return {
+      .data = static_cast<std::byte*>(block_of(program_.tensors[root].storage).data()) + root_offset + offset_in_root,
+      .dtype = info.dtype,
+      .shape = info.shape,
+      .device = backend_.device()};
+}
+
+const DeviceMemory& Executor::block_of(Storage storage) const {
+  switch (storage) {
+    case Storage::kPersistent: return *persistent_;
+    case Storage::kArena: return *arena_;
+    case Storage::kHost: return *host_;
+  }
+  throw InternalError("executor", "unknown storage", static_cast<int>(storage), "a Storage");
 }
 
 void Executor::check_size(TensorId id, int64_t bytes) const {

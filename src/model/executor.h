@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Program bound to a backend's memory: two allocations, every op validated and prepared before the first step, then
-// nothing but running tapes.
+// A Program bound to a backend's memory: two allocations (and pinned host memory where it offloads), every op validated
+// and prepared before the first step, then nothing but running tapes.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class Executor {
 
   const Program& program() const { return program_; }
   Backend& backend() const { return backend_; }
-  /// Bytes really allocated: the plan's total.
+  /// Bytes really allocated on the device: the plan's total.
   int64_t allocated_bytes() const;
 
   /// Runs a phase. On devices with graphs its ops are recorded after their first run and started together from then on,
@@ -67,11 +67,13 @@ class Executor {
   void run_ops(const BoundPhase& bound_phase);
   void run_observed(const BoundPhase& bound_phase);
   void check_size(TensorId id, int64_t bytes) const;
+  const DeviceMemory& block_of(Storage storage) const;
 
   Program program_;
   Backend& backend_;
   std::unique_ptr<DeviceMemory> persistent_;
   std::unique_ptr<DeviceMemory> arena_;
+  std::unique_ptr<DeviceMemory> host_;  ///< pinned; absent when the plan has no host tensors
   std::vector<BoundPhase> phases_;
   OpObserver* observer_ = nullptr;
 };

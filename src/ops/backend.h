@@ -59,6 +59,9 @@ class Backend {
 
   /// Zero-filled, aligned to 256 bytes or more, already touched. Throws ConfigError when the memory is not there.
   virtual std::unique_ptr<DeviceMemory> allocate(int64_t bytes) = 0;
+  /// Host memory that the device copies from and to beside its ops, not zeroed. Default: memory like any other. Throws
+  /// ConfigError when it is not there.
+  virtual std::unique_ptr<DeviceMemory> allocate_pinned(int64_t bytes) { return allocate(bytes); }
   /// What allocate could give at this moment; nullopt when the system does not say.
   virtual std::optional<int64_t> free_bytes() const = 0;
   virtual MemoryUse memory_use() const = 0;
@@ -108,6 +111,9 @@ class Backend {
   virtual void run(const op::StepDecision<Tensor>&) = 0;
   virtual void run(const op::AdamW<Tensor>&) = 0;
   virtual void run(const op::Convert<Tensor>&) = 0;
+  virtual void run(const op::OffloadStore<Tensor>&) = 0;
+  virtual void run(const op::OffloadFetch<Tensor>&) = 0;
+  virtual void run(const op::OffloadWait<Tensor>&) = 0;
 };
 
 /// Throws InternalError unless shapes, dtypes and devices of the op agree with its contract. Run once per op when a

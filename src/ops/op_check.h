@@ -61,5 +61,8 @@ void check_contract(const op::GradientSquareSum<Tensor>& op);
 void check_contract(const op::StepDecision<Tensor>& op);
 void check_contract(const op::AdamW<Tensor>& op);
 void check_contract(const op::Convert<Tensor>& op);
+void check_contract(const op::OffloadStore<Tensor>& op);
+void check_contract(const op::OffloadFetch<Tensor>& op);
+void check_contract(const op::OffloadWait<Tensor>& op);
 
 }  // namespace litespark

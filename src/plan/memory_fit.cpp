@@ -72,6 +72,12 @@ std::optional<FittingRun> fit_with_formats_of(const RunConfig& config, const Mem
   return runs.empty() ? std::nullopt : std::optional(runs.front());
 }
 
+/// Whether the question allows this recompute option: none weaker than asked for, and offloading needs its own.
+bool is_allowed(Recompute recompute, const RunConfig& config) {
+  if (config.memory.offload != Offload::kNone) return recompute == Recompute::kBlock;
+  return rank_of(recompute) >= rank_of(config.memory.recompute);
+}
+
 }  // namespace
 
 int64_t planned_bytes(const MemoryQuestion& question) {
@@ -82,7 +88,7 @@ std::optional<FittingRun> fit_by_recompute(const MemoryQuestion& question) {
   FittingRun run{.config = question.config};
   run.config.memory.recompute_every = std::min(run.config.memory.recompute_every, question.model.num_hidden_layers);
   for (const Recompute recompute : kByCost) {
-    if (rank_of(recompute) < rank_of(question.config.memory.recompute)) continue;
+    if (!is_allowed(recompute, question.config)) continue;
     run.config.memory.recompute = recompute;
     run = evaluated(run.config, question);
     if (run.total_bytes <= question.budget_bytes) return run;
@@ -106,7 +112,7 @@ std::vector<FittingRun> fitting_micro_batches(const MemoryQuestion& question) {
   RunConfig config = question.config;
   config.memory.recompute_every = std::min(config.memory.recompute_every, question.model.num_hidden_layers);
   for (const Recompute recompute : kByCost) {
-    if (rank_of(recompute) < rank_of(question.config.memory.recompute)) continue;
+    if (!is_allowed(recompute, question.config)) continue;
     config.memory.recompute = recompute;
     if (auto run = largest_micro_batch(config, question)) runs.push_back(std::move(*run));
   }

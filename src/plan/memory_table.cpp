@@ -97,6 +97,12 @@ std::string phase_table(const MemoryTable& table, const Unit& unit) {
   return text.to_string("  ");
 }
 
+/// Empty when nothing is offloaded.
+std::string host_line(const MemoryTable& table) {
+  if (table.host_bytes == 0) return {};
+  return "  pinned host memory " + bytes_text(table.host_bytes) + ": offloaded activations\n";
+}
+
 std::string owners_json(const std::array<int64_t, kNumOwners>& bytes) {
   std::string out;
   for (size_t owner = 0; owner < kNumOwners; ++owner) {
@@ -114,6 +120,7 @@ MemoryTable make_memory_table(const Program& program) {
                     .phases = program.memory->phases(),
                     .persistent_bytes = program.memory->persistent_bytes(),
                     .arena_bytes = program.memory->arena_bytes(),
+                    .host_bytes = program.memory->host_bytes(),
                     .is_exact = program.sizes_are_exact,
                     .beyond_plan_bytes = program.beyond_plan_bytes};
   for (const auto& [phase, tape] : program.tapes) {
@@ -138,7 +145,7 @@ std::string format_memory_table(const MemoryTable& table) {
   return owner_table(table, unit) + "\n" + stretch_table(table, unit) + "\n" + phase_table(table, unit) + "\n" +
          "  total " + bytes_text(table.total_bytes()) + ": " + bytes_text(table.persistent_bytes) +
          " for the whole run + " + bytes_text(table.arena_bytes) + " arena, the largest phase's; library sizes " +
-         (table.is_exact ? "exact" : "estimated") + "\n";
+         (table.is_exact ? "exact" : "estimated") + "\n" + host_line(table);
 }
 
 std::string memory_table_json(const MemoryTable& table) {
@@ -158,6 +165,7 @@ std::string memory_table_json(const MemoryTable& table) {
   return "{\n  \"persistent_bytes\": " + std::to_string(table.persistent_bytes) +
          ",\n  \"arena_bytes\": " + std::to_string(table.arena_bytes) +
          ",\n  \"total_bytes\": " + std::to_string(table.total_bytes()) +
+         ",\n  \"host_bytes\": " + std::to_string(table.host_bytes) +
          ",\n  \"exact\": " + (table.is_exact ? "true" : "false") +
          ",\n  \"beyond_plan\": {\"predicted_bytes\": " + std::to_string(table.beyond_plan_bytes) +
          ", \"measured_bytes\": " +

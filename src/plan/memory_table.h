@@ -28,6 +28,7 @@ struct MemoryTable {
   std::vector<PhasePeak> phases;
   int64_t persistent_bytes = 0;
   int64_t arena_bytes = 0;        ///< the largest phase's
+  int64_t host_bytes = 0;         ///< pinned host memory of offloaded activations; no part of the total
   bool is_exact = false;          ///< library sizes come from the linked backend, else they are estimates
   int64_t beyond_plan_bytes = 0;  ///< driver, libraries, graphs, on a CPU the rest of the process; predicted
   std::optional<int64_t> measured_beyond_plan_bytes;  ///< the same, when a run has seen it
@@ -41,8 +42,8 @@ MemoryTable make_memory_table(const Program& program);
 /// For people: a table of owners by stretch, then one of phases, then the total.
 std::string format_memory_table(const MemoryTable& table);
 
-/// One JSON object: "persistent_bytes", "arena_bytes", "total_bytes", "exact", "beyond_plan" with "predicted_bytes" and
-/// "measured_bytes" (null before a run has measured it), "owners", "peaks", "phases".
+/// One JSON object: "persistent_bytes", "arena_bytes", "total_bytes", "host_bytes", "exact", "beyond_plan" with
+/// "predicted_bytes" and "measured_bytes" (null before a run has measured it), "owners", "peaks", "phases".
 std::string memory_table_json(const MemoryTable& table);
 
 }  // namespace litespark

@@ -188,6 +188,7 @@ void LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const H
   const bool by_segment = program_.options.recompute == Recompute::kEveryK;
   const int64_t segment_size = by_segment ? program_.options.recompute_every : 1;
   stage_ = program_.options.recompute == Recompute::kNone ? "" : ".recompute";
+  TensorId fetched;  // the next block's input on its way back from the host
   for (int64_t last = num_layers - 1; last >= 0;) {
     const int64_t first = last / segment_size * segment_size;
     if (by_segment) {
@@ -196,7 +197,10 @@ void LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const H
         backward_block(segment[static_cast<size_t>(layer - first)], layer, gradient);
       }
     } else {
-      backward_block(recomputed(blocks[static_cast<size_t>(last)], last), last, gradient);
+      BlockActivations kept = blocks[static_cast<size_t>(last)];
+      await_input(kept, last, fetched);
+      fetched = fetch_input(last - 1);
+      backward_block(recomputed(kept, last), last, gradient);
     }
     last = first - 1;
   }

@@ -42,6 +42,8 @@ class LlamaEmitter {
   /// `batch`: ids and positions that the tape reads; attention is packed documents, or, without offsets, a cache.
   LlamaEmitter(Program& program, const BackendSizes& sizes, Tape& tape, const BatchTensors& batch, bool accumulate);
 
+  /// From here on block inputs go to Program::offloaded in forward and come back in backward. Needs Recompute::kBlock.
+  void offload_inputs() { offloads_ = true; }
   /// Embedding and all blocks.
   std::vector<BlockActivations> forward_blocks();
   /// Final norm, then for each chunk of rows: logits, loss, and with `training` their gradients.
@@ -92,6 +94,12 @@ class LlamaEmitter {
   };
   void head_chunk(const HeadChunk& chunk, bool training);
 
+  // llama_offload.cpp
+  bool is_offloaded(int64_t layer) const;
+  void store_input(const std::vector<BlockActivations>& blocks, int64_t layer);
+  TensorId fetch_input(int64_t layer);
+  void await_input(BlockActivations& block, int64_t layer, TensorId fetched);
+
   // llama_backward.cpp
   BlockActivations recomputed(const BlockActivations& kept, int64_t layer);
   std::vector<BlockActivations> recomputed_segment(const std::vector<BlockActivations>& blocks, int64_t first,
@@ -124,6 +132,7 @@ class LlamaEmitter {
   Tape& tape_;
   BatchTensors batch_;
   bool accumulate_;
+  bool offloads_ = false;
   std::string stage_;  ///< part of tensor names: tells a recomputed tensor from the first one
 };
 

@@ -174,6 +174,7 @@ std::vector<BlockActivations> LlamaEmitter::forward_blocks() {
   TensorId delta;
   for (int64_t layer = 0; layer < program_.config.num_hidden_layers; ++layer) {
     blocks.push_back(forward_block(layer, stream, delta));
+    store_input(blocks, layer);
     stream = blocks.back().middle;
     delta = blocks.back().delta;
   }

@@ -50,6 +50,9 @@ void validate_options(const ModelConfig& config, const ProgramOptions& options) 
   if (options.head_chunk_rows < 0) {
     throw ConfigError("train.head_chunk_rows", "must not be negative", options.head_chunk_rows, "0 or more");
   }
+  if (options.offloads_activations && options.recompute != Recompute::kBlock) {
+    throw ConfigError("memory.offload", "moves what block recomputation keeps", "another memory.recompute", "block");
+  }
   if (options.recompute == Recompute::kEveryK &&
       (options.recompute_every <= 0 || options.recompute_every > config.num_hidden_layers)) {
     throw ConfigError("memory.recompute_every", "out of range", options.recompute_every,
@@ -123,9 +126,21 @@ void declare_params(Program& program, const BackendSizes& sizes) {
   }
 }
 
+void declare_offloaded(Program& program) {
+  for (int64_t layer = 0; layer + 1 < program.config.num_hidden_layers; ++layer) {
+    program.offloaded.push_back(
+        program.tensors.add({.name = "layers." + std::to_string(layer) + ".offloaded_input",
+                             .dtype = program.options.residual,
+                             .shape = {program.options.batch.num_tokens, program.config.hidden_size},
+                             .owner = Owner::kActivations,
+                             .storage = Storage::kHost}));
+  }
+}
+
 void add_train_tape(Program& program, const BackendSizes& sizes, Phase phase) {
   Tape tape{std::string(phase_name(phase))};
   LlamaEmitter emitter(program, sizes, tape, program.batch, phase == Phase::kTrainNext);
+  if (program.options.offloads_activations) emitter.offload_inputs();
   const std::vector<BlockActivations> blocks = emitter.forward_blocks();
   const HeadActivations head = emitter.head_and_loss(blocks.back(), true);
   emitter.backward(blocks, head);
@@ -216,6 +231,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
 
   program.tapes.emplace_back(Phase::kPack, make_pack_tape(program));
   if (options.has_training) {
+    if (options.offloads_activations) declare_offloaded(program);
     add_train_tape(program, sizes, Phase::kTrainFirst);
     if (options.accumulates) add_train_tape(program, sizes, Phase::kTrainNext);
     program.tapes.emplace_back(Phase::kOptimizer, make_optimizer_tape(program));

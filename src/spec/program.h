@@ -56,6 +56,7 @@ struct ProgramOptions {
   DType moments = DType::kF32;
   /// Of the blocks' matrices, bf16 without accumulation only; every other gradient is a sum of several ops and f32.
   DType gradient = DType::kF32;
+  bool offloads_activations = false;  ///< what kBlock keeps waits for backward in host memory
   AdamWOptions adamw;
   std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
 };
@@ -127,6 +128,7 @@ struct Program {
   TensorId rope_table;  ///< [max_length or the generation's capacity, the larger, D] f32
   TensorId logits;      ///< [N, V] f32 or bf16 for kLogits
   GenerationTensors generation;
+  std::vector<TensorId> offloaded;  ///< [N, C] in host memory: inputs of all blocks but the last
   std::vector<std::pair<Phase, Tape>> tapes;
   std::optional<MemoryPlan> memory;
 

@@ -191,7 +191,12 @@ void MemorySection::visit(Fields& fields) {
               .help = "k of every-k: blocks between kept residual streams.",
               .unit = "blocks",
               .range = at_least(1)});
-  fields.add({.path = "offload", .value = &offload, .help = "What is kept in host memory.", .choices = {"none"}});
+  fields.add(
+      {.path = "offload",
+       .value = &offload,
+       .help = "activations: what memory.recompute = \"block\" keeps of each block waits for backward in pinned host "
+               "memory; GPUs only, results stay bit-equal.",
+       .choices = {"none", "activations"}});
 }
 
 void DeviceSection::visit(Fields& fields) {

@@ -26,7 +26,7 @@ enum class OptimKind : uint8_t { kAdamW };
 enum class ScheduleKind : uint8_t { kCosine, kLinear, kWsd, kConstant, kInverseSqrt };
 /// kCompute: whatever precision.compute says.
 enum class ResidualPrecision : uint8_t { kCompute, kF32, kBF16 };
-enum class Offload : uint8_t { kNone };
+enum class Offload : uint8_t { kNone, kActivations };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
 enum class SaveSignal : uint8_t { kNone, kUsr1, kUsr2, kHup };
 

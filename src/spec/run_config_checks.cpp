@@ -91,6 +91,10 @@ void validate_training(const RunConfig& config) {
     throw ConfigError("checkpoint.keep_every", "keeps checkpoints that are never written", keep_every,
                       "a multiple of checkpoint.every", "checkpoint.every is " + std::to_string(every));
   }
+  if (config.memory.offload != Offload::kNone && config.memory.recompute != Recompute::kBlock) {
+    throw ConfigError("memory.offload", "moves what block recomputation keeps", "another memory.recompute",
+                      "memory.recompute = \"block\"");
+  }
   config.memory.budget_bytes();
 }
 

@@ -43,6 +43,7 @@ ProgramOptions training_options(const RunConfig& config) {
           .master = config.precision.master,
           .moments = config.optim.moments,
           .gradient = config.precision.gradient,
+          .offloads_activations = config.memory.offload == Offload::kActivations,
           .adamw = {.beta1 = config.optim.betas.at(0),
                     .beta2 = config.optim.betas.at(1),
                     .eps = config.optim.eps,

@@ -161,6 +161,37 @@ TEST(Train, ARunThatDoesNotFitIsRefusedBeforeItStarts) {
   EXPECT_TRUE(contains(huge.errors, "what is free"));
 }
 
+TEST(Train, AnOpenMicroBatchIsChosenOnceAndGoesIntoTheEffectiveConfig) {
+  const SmallRun run;
+  const std::vector<std::string> open = {"--train.micro_batch=0", "--train.accumulation=4"};
+  const ProgramResult first = run.train(open);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_TRUE(contains(first.output, "train.micro_batch = 4 with train.accumulation = 1 and memory.recompute = "));
+  EXPECT_TRUE(contains(run.text("runs/small/run.toml"), "micro_batch = 4\n"));
+  const ProgramResult again = run.train(open);
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_TRUE(contains(again.output, "nothing to do"));
+  EXPECT_EQ(run.train({"--train.micro_batch=0", "--train.accumulation=6"}).exit_code, 2);
+}
+
+TEST(Train, OffloadingOnACpuIsRefused) {
+  const SmallRun run;
+  const ProgramResult result = run.train({"--memory.recompute=block", "--memory.offload=activations"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "memory.offload"));
+  EXPECT_TRUE(contains(result.errors, "needs a GPU"));
+}
+
+TEST(Train, Bf16FormatsTrainAndResume) {
+  const SmallRun run;
+  const std::vector<std::string> formats = {"--precision.compute=bf16", "--precision.master=bf16",
+                                            "--precision.gradient=bf16", "--optim.moments=bf16"};
+  const ProgramResult first = run.train(formats);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_TRUE(contains(run.train(formats).output, "nothing to do"));
+  EXPECT_EQ(run.train({"--precision.compute=bf16"}).exit_code, 2);  // other formats would give other bits
+}
+
 TEST(Train, ARunFolderThatCannotBeMadeIsAStorageError) {
   const SmallRun run;
   const ProgramResult result = run.train({"--out=small.toml/x"});

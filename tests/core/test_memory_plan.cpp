@@ -79,6 +79,22 @@ TEST(MemoryPlan, BooksPersistentBytesAndThePeakOnTheirOwners) {
   EXPECT_EQ(plan.phases()[0].live_by_owner[static_cast<size_t>(Owner::kScratch)], 512);
 }
 
+TEST(MemoryPlan, HostTensorsStandInABlockOfTheirOwn) {
+  TensorTable table;
+  const TensorId device = arena_tensor(table, 100);
+  std::vector<TensorId> host;
+  for (int i = 0; i < 2; ++i) {
+    host.push_back(table.add({.name = "h", .dtype = DType::kU8, .shape = {300}, .storage = Storage::kHost}));
+  }
+  const PhaseLifetimes phase{.phase = "p", .num_ops = 1, .lifetimes = {{device, 0, 0}}};
+  const MemoryPlan plan(table, {&phase, 1});
+  EXPECT_EQ(plan.host_bytes(), 1024);
+  EXPECT_EQ(plan.offset(host[0]), 0);
+  EXPECT_EQ(plan.offset(host[1]), 512);
+  EXPECT_EQ(plan.total_bytes(), 256);
+  EXPECT_EQ(plan.persistent_bytes(), 0);
+}
+
 TEST(TensorTable, FollowsViewsOfViewsToTheirRoot) {
   TensorTable table;
   const TensorId root = table.add({.name = "root", .dtype = DType::kF32, .shape = {10, 4}});

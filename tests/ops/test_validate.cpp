@@ -107,6 +107,9 @@ std::vector<ValidOp> loss_and_optimizer_ops() {
        {"remainder"},
        {}},
       {op::Convert<Tensor>{half({20}), flat}},
+      {op::OffloadStore<Tensor>{half({6, 5}), half({6, 5})}},
+      {op::OffloadFetch<Tensor>{half({6, 5}), half({6, 5})}},
+      {op::OffloadWait<Tensor>{half({6, 5})}, {}, {"device"}},
   };
 }
 
@@ -229,7 +232,8 @@ TEST(Validate, RefusesTensorsOfTwoDevices) {
       t.device = Device::kCuda;
       return t;
     });
-    const bool is_only_tensor = name_of(valid.op) == op::StepDecision<Tensor>::kName;
+    const bool is_only_tensor =
+        name_of(valid.op) == op::StepDecision<Tensor>::kName || name_of(valid.op) == op::OffloadWait<Tensor>::kName;
     EXPECT_EQ(message.find("another device") == std::string::npos, is_only_tensor) << name_of(valid.op) << " " << name;
   });
 }

@@ -138,6 +138,16 @@ TEST_F(MemoryFit, AdviceOffersSmallerFormatsWhenNothingElseHelps) {
   EXPECT_TRUE(contains(advice, "optim.moments = \"bf16\" would fit"));
 }
 
+TEST_F(MemoryFit, OffloadingKeepsItsRecomputeOption) {
+  config_.memory.recompute = Recompute::kBlock;
+  config_.memory.offload = Offload::kActivations;
+  config_.train.micro_batch = 0;
+  config_.train.accumulation = 8;
+  const auto runs = fitting_micro_batches(question(int64_t{1} << 40));
+  ASSERT_EQ(runs.size(), 1U);
+  EXPECT_EQ(runs.front().config.memory.recompute, Recompute::kBlock);
+}
+
 TEST_F(MemoryFit, WhatCannotFitIsSaid) {
   EXPECT_FALSE(fit_by_any_means(question(1000)));
   EXPECT_TRUE(contains(fitting_advice(question(1000)), "shorten data.seq_len"));

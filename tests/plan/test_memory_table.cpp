@@ -113,6 +113,16 @@ TEST(MemoryTable, JsonHoldsTheSameBytes) {
   }
 }
 
+TEST(MemoryTable, PinnedHostMemoryIsARowOfItsOwn) {
+  MemoryTable table = make_memory_table(small_program());
+  EXPECT_EQ(format_memory_table(table).find("pinned"), std::string::npos);
+  const int64_t total = table.total_bytes();
+  table.host_bytes = 3 << 20;
+  EXPECT_EQ(table.total_bytes(), total);
+  EXPECT_TRUE(contains(format_memory_table(table), "pinned host memory 3.0 MiB: offloaded activations"));
+  EXPECT_TRUE(contains(memory_table_json(table), "\"host_bytes\": 3145728,"));
+}
+
 TEST(MemoryTable, AProgramWithoutAPlanIsABug) {
   EXPECT_THROW(make_memory_table(Program{}), InternalError);
 }

@@ -77,6 +77,7 @@ TEST(RunConfigChecks, ContradictionsAreNamed) {  // fault:F5
                          c.train.accumulation = 2;
                        }),
                        "train.accumulation = 2"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.memory.offload = Offload::kActivations; }), "memory.offload"));
   EXPECT_TRUE(contains(refusal([](RunConfig& c) {
                          c.checkpoint.every = 10;
                          c.checkpoint.keep_every = 25;

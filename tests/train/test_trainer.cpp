@@ -133,6 +133,25 @@ TEST(Trainer, StochasticRoundingGivesTheSameBitsForTheSameSeedWhateverIsRecomput
   EXPECT_NE(other.weights(), reference.weights());
 }
 
+// The same tape that a GPU runs, with copies that are done when they return.
+TEST(Trainer, OffloadedActivationsChangeNothing) {
+  ProgramOptions options = tiny_program_options();
+  options.recompute = Recompute::kBlock;
+  options.accumulates = true;
+  TrainerOptions accumulate = tiny_trainer_options();
+  accumulate.accumulation = 2;
+  TinyRun reference(tiny_model(), options, some_batches(), accumulate);
+  options.offloads_activations = true;
+  TinyRun run(tiny_model(), options, some_batches(), accumulate);
+  EXPECT_EQ(run.executor.program().memory->host_bytes(), 2 * 64 * 32 * 4);
+  for (int step = 0; step < 3; ++step) {
+    const StepRecord expected = reference.trainer.step(), record = run.trainer.step();
+    EXPECT_EQ(record.loss, expected.loss);
+    EXPECT_EQ(record.grad_norm, expected.grad_norm);
+  }
+  EXPECT_EQ(run.weights(), reference.weights());
+}
+
 TEST(Trainer, AccumulationEqualsTheLargeBatch) {  // report:B10, uneven lengths
   ProgramOptions large = tiny_program_options();
   large.batch = {.num_tokens = 128, .max_documents = 8, .max_length = 32};

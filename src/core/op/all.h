@@ -9,6 +9,7 @@
 #include "core/op/embedding.h"
 #include "core/op/loss.h"
 #include "core/op/matmul.h"
+#include "core/op/offload.h"
 #include "core/op/optimizer.h"
 #include "core/op/rms_norm.h"
 #include "core/op/swiglu.h"
@@ -16,10 +17,11 @@
 namespace litespark::op {
 
 template <class T>
-using AnyOp = std::variant<EmbeddingForward<T>, EmbeddingBackward<T>, RmsNormForward<T>, RmsNormBackward<T>,
-                           HeadNormForward<T>, HeadNormBackward<T>, MatmulForward<T>, MatmulBackwardInput<T>,
-                           MatmulBackwardWeight<T>, BiasBackward<T>, PackWeight<T>, Rope<T>, AttentionForward<T>,
-                           AttentionBackward<T>, AttentionCached<T>, SwiGluForward<T>, SwiGluBackward<T>,
-                           CrossEntropy<T>, LossReduce<T>, GradientSquareSum<T>, StepDecision<T>, AdamW<T>, Convert<T>>;
+using AnyOp =
+    std::variant<EmbeddingForward<T>, EmbeddingBackward<T>, RmsNormForward<T>, RmsNormBackward<T>, HeadNormForward<T>,
+                 HeadNormBackward<T>, MatmulForward<T>, MatmulBackwardInput<T>, MatmulBackwardWeight<T>,
+                 BiasBackward<T>, PackWeight<T>, Rope<T>, AttentionForward<T>, AttentionBackward<T>, AttentionCached<T>,
+                 SwiGluForward<T>, SwiGluBackward<T>, CrossEntropy<T>, LossReduce<T>, GradientSquareSum<T>,
+                 StepDecision<T>, AdamW<T>, Convert<T>, OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>>;
 
 }  // namespace litespark::op

@@ -56,6 +56,9 @@ class CpuBackend final : public Backend {
   void run(const op::StepDecision<Tensor>& op) override;
   void run(const op::AdamW<Tensor>& op) override;
   void run(const op::Convert<Tensor>& op) override;
+  void run(const op::OffloadStore<Tensor>& op) override;
+  void run(const op::OffloadFetch<Tensor>& op) override;
+  void run(const op::OffloadWait<Tensor>& op) override;
 
   int threads() const { return threads_; }
   CpuIsa isa() const { return isa_; }

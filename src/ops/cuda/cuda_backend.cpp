@@ -66,6 +66,7 @@ DeviceContext make_context(const CudaOptions& options) {
 CudaBackend::CudaBackend(const CudaOptions& options)
     : context_(make_context(options)),
       staging_(make_staging(context_)),
+      offload_(make_offload_stream(context_)),
       matmul_(make_matmul_library(context_, options)),
       attention_(make_attention_library(context_, options)),
       sizes_(make_cuda_sizes(*matmul_, *attention_)) {}
@@ -75,6 +76,7 @@ CudaBackend::~CudaBackend() {
   sizes_.reset();
   attention_.reset();
   matmul_.reset();
+  offload_.reset();
   staging_.reset();
   cudaStreamDestroy(context_.copy_stream);
   cudaStreamDestroy(context_.stream);

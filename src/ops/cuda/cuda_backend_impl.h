@@ -39,6 +39,16 @@ struct StagingDeleter {
 using StagingPtr = std::unique_ptr<Staging, StagingDeleter>;
 StagingPtr make_staging(const DeviceContext& context);
 
+/// The stream of activations on their way to host memory and back (offload.cpp).
+class OffloadStream;
+struct OffloadStreamDeleter {
+  void operator()(OffloadStream* stream) const;
+};
+using OffloadStreamPtr = std::unique_ptr<OffloadStream, OffloadStreamDeleter>;
+OffloadStreamPtr make_offload_stream(const DeviceContext& context);
+/// Makes what the copies of a ticket need, so that they can be recorded.
+void prepare_offload(OffloadStream& stream, int ticket);
+
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const CudaOptions& options);
@@ -49,6 +59,7 @@ class CudaBackend final : public Backend {
   const BackendSizes& sizes() const override { return *sizes_; }
 
   std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override;
+  std::unique_ptr<DeviceMemory> allocate_pinned(int64_t bytes) override;
   std::optional<int64_t> free_bytes() const override;
   MemoryUse memory_use() const override;
   void copy_to_device(void* destination, const void* source, int64_t bytes) override;
@@ -83,6 +94,9 @@ class CudaBackend final : public Backend {
   void run(const op::StepDecision<Tensor>& op) override;
   void run(const op::AdamW<Tensor>& op) override;
   void run(const op::Convert<Tensor>& op) override;
+  void run(const op::OffloadStore<Tensor>& op) override;
+  void run(const op::OffloadFetch<Tensor>& op) override;
+  void run(const op::OffloadWait<Tensor>& op) override;
 
   const DeviceContext& context() const { return context_; }
 
@@ -90,6 +104,7 @@ class CudaBackend final : public Backend {
   DeviceContext context_;
   std::shared_ptr<MemoryLedger> ledger_ = std::make_shared<MemoryLedger>();
   StagingPtr staging_;
+  OffloadStreamPtr offload_;
   MatmulLibraryPtr matmul_;
   AttentionLibraryPtr attention_;
   std::unique_ptr<BackendSizes> sizes_;

@@ -17,6 +17,8 @@ void CudaBackend::prepare(const op::AnyOp<Tensor>& op) {
           matmul_->tune(problem, workspace_bytes_of(one.scratch, problem));
         } else if constexpr (requires { attention_->prepare(one); }) {
           attention_->prepare(one);
+        } else if constexpr (requires { one.ticket; }) {
+          prepare_offload(*offload_, one.ticket);
         }
       },
       op);
