@@ -10,6 +10,7 @@ namespace {
 
 struct Row {
   const char* region;
+  const char* iso_code;
   const char* country;
   double grams_per_kwh;
 };
@@ -20,51 +21,59 @@ struct Row {
 constexpr const char* kSource = "Ember yearly electricity data, 2024";
 
 constexpr std::array<Row, 33> kTable = {{
-    {"AE", "United Arab Emirates", 468},
-    {"AT", "Austria", 103},
-    {"AU", "Australia", 554},
-    {"BE", "Belgium", 118},
-    {"BR", "Brazil", 106},
-    {"CA", "Canada", 185},
-    {"CH", "Switzerland", 37},
-    {"CN", "China", 558},
-    {"CZ", "Czechia", 414},
-    {"DE", "Germany", 342},
-    {"DK", "Denmark", 143},
-    {"ES", "Spain", 146},
-    {"EU", "European Union", 213},
-    {"FI", "Finland", 72},
-    {"FR", "France", 44},
-    {"GB", "United Kingdom", 216},
-    {"IE", "Ireland", 280},
-    {"IN", "India", 709},
-    {"IT", "Italy", 288},
-    {"JP", "Japan", 484},
-    {"KR", "South Korea", 416},
-    {"MX", "Mexico", 483},
-    {"NL", "Netherlands", 253},
-    {"NO", "Norway", 31},
-    {"PL", "Poland", 615},
-    {"PT", "Portugal", 112},
-    {"SA", "Saudi Arabia", 692},
-    {"SE", "Sweden", 36},
-    {"SG", "Singapore", 499},
-    {"TW", "Taiwan", 635},
-    {"US", "United States", 384},
-    {"WORLD", "World", 473},
-    {"ZA", "South Africa", 714},
+    {"AE", "ARE", "United Arab Emirates", 468},
+    {"AT", "AUT", "Austria", 103},
+    {"AU", "AUS", "Australia", 554},
+    {"BE", "BEL", "Belgium", 118},
+    {"BR", "BRA", "Brazil", 106},
+    {"CA", "CAN", "Canada", 185},
+    {"CH", "CHE", "Switzerland", 37},
+    {"CN", "CHN", "China", 558},
+    {"CZ", "CZE", "Czechia", 414},
+    {"DE", "DEU", "Germany", 342},
+    {"DK", "DNK", "Denmark", 143},
+    {"ES", "ESP", "Spain", 146},
+    {"EU", "", "European Union", 213},
+    {"FI", "FIN", "Finland", 72},
+    {"FR", "FRA", "France", 44},
+    {"GB", "GBR", "United Kingdom", 216},
+    {"IE", "IRL", "Ireland", 280},
+    {"IN", "IND", "India", 709},
+    {"IT", "ITA", "Italy", 288},
+    {"JP", "JPN", "Japan", 484},
+    {"KR", "KOR", "South Korea", 416},
+    {"MX", "MEX", "Mexico", 483},
+    {"NL", "NLD", "Netherlands", 253},
+    {"NO", "NOR", "Norway", 31},
+    {"PL", "POL", "Poland", 615},
+    {"PT", "PRT", "Portugal", 112},
+    {"SA", "SAU", "Saudi Arabia", 692},
+    {"SE", "SWE", "Sweden", 36},
+    {"SG", "SGP", "Singapore", 499},
+    {"TW", "TWN", "Taiwan", 635},
+    {"US", "USA", "United States", 384},
+    {"WORLD", "", "World", 473},
+    {"ZA", "ZAF", "South Africa", 714},
 }};
 
 }  // namespace
 
 GridIntensity grid_intensity(const std::string& region, const std::optional<double>& own_grams_per_kwh) {
   if (own_grams_per_kwh) {
-    return {.grams_per_kwh = *own_grams_per_kwh, .region = region, .country = "", .source = "meter.grid_intensity"};
+    return {.grams_per_kwh = *own_grams_per_kwh,
+            .region = region,
+            .country = "",
+            .iso_code = "",
+            .source = "meter.grid_intensity"};
   }
   std::string known;
   for (const Row& row : kTable) {
     if (region == row.region) {
-      return {.grams_per_kwh = row.grams_per_kwh, .region = region, .country = row.country, .source = kSource};
+      return {.grams_per_kwh = row.grams_per_kwh,
+              .region = region,
+              .country = row.country,
+              .iso_code = row.iso_code,
+              .source = kSource};
     }
     known.append(known.empty() ? "" : ", ").append(row.region);
   }

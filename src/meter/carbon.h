@@ -14,6 +14,7 @@ struct GridIntensity {
   double grams_per_kwh = 0;  ///< g CO2e per kWh of electricity, life cycle
   std::string region;        ///< "FR"
   std::string country;       ///< "France"; empty: a number of the user's own
+  std::string iso_code;      ///< "FRA", ISO 3166-1 alpha-3; empty for groups of countries and the user's own
   std::string source;        ///< "Ember yearly electricity data, 2024"
 };
 

@@ -59,7 +59,7 @@ Cells cells_of(const EmissionsRow& row) {
           {"ram_energy", kwh(EnergyPart::kRam)},
           {"energy_consumed", cell(consumed)},
           {"country_name", cell(row.grid.country)},
-          {"country_iso_code", cell(row.grid.region)},
+          {"country_iso_code", cell(row.grid.iso_code)},
           {"region", ""},
           {"cloud_provider", ""},
           {"cloud_region", ""},

@@ -9,6 +9,9 @@
 namespace litespark {
 namespace {
 
+/// On the console; timeline.json and the report have them all.
+constexpr double kSmallestShownShare = 0.01;
+
 std::string percent_text(double share) {
   return fixed_text(100.0 * share) + " %";
 }
@@ -78,8 +81,20 @@ std::string timeline_text(const Timeline& timeline, const RunSeconds& run) {
   std::string text;
   if (timeline.num_steps() > 0) {
     TextTable table({"time of a step", "ms", "share"});
+    ScopeSeconds smaller;
+    int num_smaller = 0;
     for (const ScopeSeconds& scope : timeline.scopes()) {
-      table.add({scope.name, fixed_text(1e3 * scope.seconds, 2), percent_text(scope.share)});
+      if (scope.share >= kSmallestShownShare) {
+        table.add({scope.name, fixed_text(1e3 * scope.seconds, 2), percent_text(scope.share)});
+        continue;
+      }
+      ++num_smaller;
+      smaller.seconds += scope.seconds;
+      smaller.share += scope.share;
+    }
+    if (num_smaller > 0) {
+      table.add({std::to_string(num_smaller) + " smaller ones", fixed_text(1e3 * smaller.seconds, 2),
+                 percent_text(smaller.share)});
     }
     table.add_rule();
     table.add({"mean of " + std::to_string(timeline.num_steps()) + " sampled",

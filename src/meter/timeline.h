@@ -77,7 +77,7 @@ struct ObservingCost {
 /// "observing": {"seconds", "share"}}.
 std::string timeline_json(const Timeline& timeline, const RunSeconds& run, const ObservingCost& cost);
 
-/// The scopes as a table for people, and the run's rows under it.
+/// The scopes as a table for people, those below 1 % in one row, and the run's rows under it.
 std::string timeline_text(const Timeline& timeline, const RunSeconds& run);
 
 /// One step in the Trace Event Format that Perfetto and chrome://tracing open: a track of kinds, one of scopes, one of

@@ -227,7 +227,7 @@ TEST(Train, SaysWhatTheRunTookAndHowItIsKnown) {
   EXPECT_TRUE(contains(run.text("runs/small/energy.jsonl"), "\"step\": 6, "));
   const std::string emissions = run.text("runs/small/emissions.csv");
   EXPECT_TRUE(emissions.starts_with("timestamp,project_name,run_id,"));
-  EXPECT_TRUE(contains(emissions, ",France,FR,"));
+  EXPECT_TRUE(contains(emissions, ",France,FRA,"));
   EXPECT_TRUE(emissions.ends_with(",1.5\n"));
 }
 

@@ -25,6 +25,7 @@ TEST(Carbon, AFrenchKilowattHourIsAboutFiftyGrams) {  // report:B44
   const GridIntensity grid = grid_intensity("FR", std::nullopt);
   EXPECT_NEAR(grid.grams_per_kwh, 50.0, 15.0);
   EXPECT_EQ(grid.country, "France");
+  EXPECT_EQ(grid.iso_code, "FRA");
   EXPECT_TRUE(contains(grid.source, "2024"));
   EXPECT_DOUBLE_EQ(footprint(kJoulesPerKwh, {.grams_per_kwh = grid.grams_per_kwh}).machine_grams, grid.grams_per_kwh);
 }

@@ -11,7 +11,8 @@
 namespace litespark {
 namespace {
 
-const GridIntensity kGrid{.grams_per_kwh = 50, .region = "FR", .country = "France", .source = "test"};
+const GridIntensity kGrid{
+    .grams_per_kwh = 50, .region = "FR", .country = "France", .iso_code = "FRA", .source = "test"};
 
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> cells;
@@ -47,6 +48,7 @@ TEST(Emissions, ARowIsConsistentInItself) {  // report:B44
   EXPECT_DOUBLE_EQ(std::stod(row["emissions"]), 1.0 * 1.5 * 0.05);  // kg
   EXPECT_DOUBLE_EQ(std::stod(row["emissions_rate"]) * std::stod(row["duration"]), std::stod(row["emissions"]));
   EXPECT_EQ(row["country_name"], "France");
+  EXPECT_EQ(row["country_iso_code"], "FRA");  // three letters, as CodeCarbon's dashboards expect
 }
 
 TEST(Emissions, WhatIsUnknownIsEmpty) {  // fault:F1

@@ -53,6 +53,18 @@ TEST(Timeline, TheRunsRowsAddUpToItsTime) {
   EXPECT_TRUE(contains(text, "21.4 %"));
 }
 
+TEST(Timeline, TheConsoleSumsScopesBelowAHundredth) {
+  Timeline timeline;
+  timeline.add({.step = 5,
+                .spans = {{.scope = "forward.qkv", .begin_seconds = 0.0, .end_seconds = 0.990},
+                          {.scope = "data.wait", .begin_seconds = 0.990, .end_seconds = 0.994},
+                          {.scope = "other", .begin_seconds = 0.994, .end_seconds = 1.0}}});
+  const std::string text = timeline_text(timeline, {});
+  EXPECT_TRUE(contains(text, "forward.qkv"));
+  EXPECT_TRUE(contains(text, "2 smaller ones"));
+  EXPECT_FALSE(contains(text, "data.wait"));
+}
+
 TEST(Timeline, TheFileHasTheDocumentedKeys) {
   Timeline timeline;
   timeline.add(sample());
