@@ -161,7 +161,7 @@ class TrainingRun {
                                metrics.add_save(step, seconds);
                                timeline.add_save(seconds);
                              },
-                         .sample = [&](int64_t step) { sample(step, progress); },
+                         .sample = [&](int64_t step) { sample(step, progress, timeline); },
                          .should_stop = StopRequest::is_made,
                          .totals =
                              [&] {
@@ -186,8 +186,10 @@ class TrainingRun {
     if (const std::string text = memory_.settled(); !text.empty()) progress.note(text);
   }
 
-  void sample(int64_t step, Progress& progress) {
+  void sample(int64_t step, Progress& progress, RunTimeline& timeline) {
+    const double start = monotonic_seconds();
     const std::optional<TextSample> text = take_sample_(step, StopRequest::is_made);
+    timeline.add_sample(monotonic_seconds() - start);
     if (!text) return;
     samples_->add(*text);
     progress.show_sample(*text);

@@ -31,7 +31,7 @@ std::string_view scope_kind(std::string_view scope) {
 }
 
 double RunSeconds::other() const {
-  return std::max(0.0, whole - steps - eval - checkpoint);
+  return std::max(0.0, whole - steps - eval - sample - checkpoint);
 }
 
 void Timeline::add(const SampledStep& step) {
@@ -72,7 +72,8 @@ std::string timeline_json(const Timeline& timeline, const RunSeconds& run, const
          field("scopes", "[" + scopes + "\n  ]") + ",\n  \"run\": {" + field("seconds", json_number(run.whole)) + ", " +
          field("steps_seconds", json_number(run.steps)) + ", " +
          field("data_wait_seconds", json_number(run.data_wait)) + ", " + field("eval_seconds", json_number(run.eval)) +
-         ", " + field("checkpoint_seconds", json_number(run.checkpoint)) + ", " +
+         ", " + field("sample_seconds", json_number(run.sample)) + ", " +
+         field("checkpoint_seconds", json_number(run.checkpoint)) + ", " +
          field("other_seconds", json_number(run.other())) + "},\n  \"observing\": {" +
          field("seconds", json_number(cost.seconds)) + ", " + field("share", json_number(cost.share)) + "}\n}\n";
 }
@@ -108,6 +109,7 @@ std::string timeline_text(const Timeline& timeline, const RunSeconds& run) {
   table.add(row("steps", run.steps));
   table.add(row("  of it waiting for data", run.data_wait));
   table.add(row("evaluations", run.eval));
+  table.add(row("sampled texts", run.sample));
   table.add(row("checkpoints", run.checkpoint));
   table.add(row("other", run.other()));
   table.add_rule();

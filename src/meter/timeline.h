@@ -43,6 +43,7 @@ struct RunSeconds {
   double steps = 0;
   double data_wait = 0;  ///< of the steps'
   double eval = 0;
+  double sample = 0;      ///< texts during the run
   double checkpoint = 0;  ///< that the run stood still for; writing goes on beside the steps
   double whole = 0;       ///< from the first step's start to now
 

@@ -118,6 +118,7 @@ void read_timeline(const fs::path& path, RunFolder& run) {
     facts.run = {{.name = "steps", .seconds = std::max(0.0, steps - data_wait)},
                  {.name = "waiting for data", .seconds = data_wait},
                  {.name = "evaluations", .seconds = rows.real("eval_seconds").value_or(0.0)},
+                 {.name = "sampled texts", .seconds = rows.real("sample_seconds").value_or(0.0)},
                  {.name = "checkpoints", .seconds = rows.real("checkpoint_seconds").value_or(0.0)},
                  {.name = "other", .seconds = rows.real("other_seconds").value_or(0.0)}};
   }

@@ -25,6 +25,7 @@ class RunTimeline {
   void after_step(int64_t step);
   void add(const StepRecord& record);
   void add_eval(const EvalResult& result) { run_.eval += result.seconds; }
+  void add_sample(double seconds) { run_.sample += seconds; }
   void add_save(double seconds) { run_.checkpoint += seconds; }
 
   /// Writes timeline.json a last time and gives tables of where the time went. Throws IoError.

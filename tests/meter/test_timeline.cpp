@@ -45,12 +45,12 @@ TEST(Timeline, AKindIsTheNameUpToTheDot) {
 }
 
 TEST(Timeline, TheRunsRowsAddUpToItsTime) {
-  const RunSeconds run{.steps = 8, .data_wait = 1, .eval = 3, .checkpoint = 2, .whole = 14};
+  const RunSeconds run{.steps = 8, .data_wait = 1, .eval = 2, .sample = 1, .checkpoint = 2, .whole = 14};
   EXPECT_EQ(run.other(), 1.0);
   EXPECT_EQ((RunSeconds{.steps = 2, .whole = 1}).other(), 0.0);
   const std::string text = timeline_text({}, run);
   EXPECT_TRUE(contains(text, "evaluations"));
-  EXPECT_TRUE(contains(text, "21.4 %"));
+  EXPECT_TRUE(contains(text, "14.3 %"));
 }
 
 TEST(Timeline, TheConsoleSumsScopesBelowAHundredth) {
@@ -71,9 +71,10 @@ TEST(Timeline, TheFileHasTheDocumentedKeys) {
   const std::string json =
       timeline_json(timeline, {.steps = 2, .eval = 1, .whole = 3}, {.seconds = 0.5, .share = 0.25});
   EXPECT_TRUE(contains(json, "{\"name\": \"forward.qkv\", \"kind\": \"forward\", \"seconds\": 1.0, \"share\": 0.5}"));
-  EXPECT_TRUE(contains(json,
-                       "\"run\": {\"seconds\": 3.0, \"steps_seconds\": 2.0, \"data_wait_seconds\": 0.0, "
-                       "\"eval_seconds\": 1.0, \"checkpoint_seconds\": 0.0, \"other_seconds\": 0.0}"));
+  EXPECT_TRUE(
+      contains(json,
+               "\"run\": {\"seconds\": 3.0, \"steps_seconds\": 2.0, \"data_wait_seconds\": 0.0, "
+               "\"eval_seconds\": 1.0, \"sample_seconds\": 0.0, \"checkpoint_seconds\": 0.0, \"other_seconds\": 0.0}"));
   EXPECT_TRUE(contains(json, "\"observing\": {\"seconds\": 0.5, \"share\": 0.25}"));
 }
 

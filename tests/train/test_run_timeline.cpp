@@ -44,11 +44,12 @@ TEST_F(RunTimelineTest, KeepsTheRunsRowsWithoutSamples) {
   RunTimeline timeline(run.executor, folder.path(), 0);
   train(timeline, 6);
   timeline.add_eval({.seconds = 2.0});
+  timeline.add_sample(1.0);
   timeline.add_save(3.0);
   timeline.finish();
   EXPECT_FALSE(exists("trace.json"));
   const std::string json = test::file_text(folder.path() / "timeline.json");
-  EXPECT_TRUE(contains(json, "\"eval_seconds\": 2.0, \"checkpoint_seconds\": 3.0"));
+  EXPECT_TRUE(contains(json, "\"eval_seconds\": 2.0, \"sample_seconds\": 1.0, \"checkpoint_seconds\": 3.0"));
 }
 
 }  // namespace
