@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the matmuls and the attention of the shapes that Litespark is measured by, through the backend's own ops:
-//   bench_cuda_matmul_attention [matmul|attention|all] [--json=FILE] [--seconds=0.3]
+//   bench_cuda_matmul_attention [matmul|attention|backward|all] [--json=FILE] [--seconds=0.3]
+// `backward` compares cuDNN's attention with our Hopper kernels, in the fixed and in free order, on models' shapes.
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <span>
 #include <string_view>
 
 #include "core/error.h"
@@ -129,6 +131,12 @@ std::vector<AttentionCase> attention_cases() {
   return cases;
 }
 
+/// Shapes of whole models: 3B, 1B (also one document of 128k tokens), 160M, 1.6B; an odd length; a window.
+std::vector<AttentionCase> backward_cases() {
+  return {{4, 4096, 24, 8, 128, 0}, {4, 4096, 32, 8, 64, 0},   {16, 2048, 12, 12, 64, 0},    {8, 1024, 25, 25, 64, 0},
+          {4, 4097, 24, 8, 128, 0}, {1, 16384, 24, 8, 128, 0}, {1, 16384, 24, 8, 128, 4096}, {1, 131072, 32, 8, 64, 0}};
+}
+
 /// 4 T^2 D H / 2 for the causal half; windows counted exactly.
 double attention_flops(const AttentionCase& test) {
   double pairs = 0;
@@ -219,16 +227,19 @@ void bench_all_matmuls(Report& report, const GpuMonitor& monitor, double seconds
   }
 }
 
-void bench_all_attention(Report& report, const GpuMonitor& monitor, double seconds) {
-  struct Mode {
-    const char* name;
-    CudaOptions options;
-  };
-  const Mode modes[] = {{"deterministic", {.deterministic = true}},
-                        {"free order", {.deterministic = false}},
-                        {"deterministic", {.deterministic = true, .attention = AttentionKind::kPortable}},
-                        {"free order", {.deterministic = false, .attention = AttentionKind::kHopper}}};
-  for (const AttentionCase& test : attention_cases()) {
+struct Mode {
+  const char* name;
+  CudaOptions options;
+};
+const Mode kModes[] = {{"deterministic", {.deterministic = true, .attention = AttentionKind::kCudnn}},
+                       {"free order", {.deterministic = false, .attention = AttentionKind::kCudnn}},
+                       {"deterministic", {.deterministic = true, .attention = AttentionKind::kHopper}},
+                       {"free order", {.deterministic = false, .attention = AttentionKind::kHopper}},
+                       {"deterministic", {.deterministic = true, .attention = AttentionKind::kPortable}}};
+
+void bench_all_attention(Report& report, const GpuMonitor& monitor, double seconds,
+                         const std::vector<AttentionCase>& cases, std::span<const Mode> modes) {
+  for (const AttentionCase& test : cases) {
     for (const Mode& mode : modes) {
       try {
         bench_attention(report, mode.options, mode.name, monitor, seconds, test);
@@ -268,8 +279,14 @@ int run(const Arguments& arguments) {
   Report report;
   const std::string device = make_cuda_backend({})->name();
   std::printf("%s\n", device.c_str());
-  if (arguments.what != "attention") bench_all_matmuls(report, monitor, arguments.seconds);
-  if (arguments.what != "matmul") bench_all_attention(report, monitor, arguments.seconds);
+  const bool all = arguments.what == "all";
+  if (all || arguments.what == "matmul") bench_all_matmuls(report, monitor, arguments.seconds);
+  if (all || arguments.what == "attention") {
+    bench_all_attention(report, monitor, arguments.seconds, attention_cases(), kModes);
+  }
+  if (arguments.what == "backward") {
+    bench_all_attention(report, monitor, arguments.seconds, backward_cases(), std::span(kModes).first(4));
+  }
   if (!arguments.json.empty()) std::ofstream(arguments.json) << to_json(device, report.rows);
   return 0;
 }

@@ -3,6 +3,7 @@
 // descriptor" and the canonical 128-byte swizzled layouts), and every walk over a tile reads the element it should.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -73,6 +74,89 @@ TEST(HopperMaps, MnMajorStepsReadTheTileColumnByColumn) {
       }
     }
   }
+}
+
+TEST(HopperMaps, AnAdvancedDescriptorIsTheDescriptorOfTheLaterPlace) {
+  for (uint32_t start = 0; start < 0x3000; start += 0x400) {
+    for (int step = 0; step < 8; ++step) {
+      EXPECT_EQ(
+          advance_descriptor(matrix_descriptor(start, mn_major_leading(128), kRowGroupBytes), mn_major_offset(step)),
+          matrix_descriptor(start + mn_major_offset(step), mn_major_leading(128), kRowGroupBytes));
+      EXPECT_EQ(advance_descriptor(matrix_descriptor(start, 0, kRowGroupBytes), k_major_offset(128, step)),
+                matrix_descriptor(start + k_major_offset(128, step), 0, kRowGroupBytes));
+    }
+  }
+}
+
+TEST(HopperMaps, ColumnsFurtherOnAreOneExclusiveOrAway) {
+  for (const auto& [rows, columns] : kTiles) {
+    for (int row = 0; row < rows; ++row) {
+      for (int column = 0; column < 16; ++column) {
+        for (int step = 0; step < columns / 16; ++step) {
+          // The tile may lie anywhere that is a multiple of 1024.
+          ASSERT_EQ(advance_columns(0x5400 + panel_byte(rows, row, column), rows, step),
+                    0x5400 + panel_byte(rows, row, 16 * step + column));
+        }
+      }
+    }
+  }
+}
+
+// dS^T leaves registers as [keys][queries] and is read as the A operand [queries][keys].
+TEST(HopperMaps, StoredScoreGradientsAreReadTransposed) {
+  constexpr int kKeys = 128;
+  constexpr int kQueries = 128;
+  std::map<uint32_t, std::pair<int, int>> stored;  // byte -> (key, query)
+  for (int warp = 0; warp < 8; ++warp) {
+    for (int step = 0; step < kQueries / 16; ++step) {
+      for (int matrix = 0; matrix < 4; ++matrix) {
+        for (int row = 0; row < 8; ++row) {
+          // Lane 8 matrix + row gives the address of this row; its elements are register `matrix` of lanes 4 row ..
+          // + 3.
+          const int lane = 8 * matrix + row;
+          const uint32_t address = panel_byte(kKeys, 16 * warp + stmatrix_row(lane), 16 * step + stmatrix_column(lane));
+          for (int owner = 4 * row; owner < 4 * row + 4; ++owner) {
+            for (int half = 0; half < 2; ++half) {
+              const int accumulator = 8 * step + 2 * matrix + half;
+              const uint32_t byte = address + static_cast<uint32_t>(owner % 4 * 4 + half * 2);
+              stored[byte] = {16 * warp + accumulator_row(0, owner, accumulator),
+                              accumulator_column(owner, accumulator)};
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(stored.size(), static_cast<size_t>(kKeys * kQueries));
+  for (int half = 0; half < 2; ++half) {
+    for (int step = 0; step < kKeys / 16; ++step) {
+      const uint32_t panel = static_cast<uint32_t>(half * kKeys * kPanelRowBytes);
+      const Descriptor descriptor(matrix_descriptor(panel + mn_major_offset(step), 0, kRowGroupBytes));
+      for (int query = 0; query < 64; ++query) {
+        for (int key = 0; key < 16; ++key) {
+          ASSERT_EQ(stored.at(descriptor.mn_major(query, key)), std::make_pair(16 * step + key, 64 * half + query));
+        }
+      }
+    }
+  }
+}
+
+TEST(HopperMaps, GradientFragmentsCoverTheirBlockOnce) {
+  std::set<std::pair<int, int>> elements;
+  for (int quad = 0; quad < 1024; ++quad) {
+    const auto [row, column] = gradient_fragment(quad);
+    for (const int down : {0, 8}) {
+      for (const int right : {0, 1}) elements.insert({row + down, column + right});
+    }
+    for (int element = 0; element < 4; ++element) {
+      const int thread = quad % 128;
+      const int accumulator = quad / 128 * 4 + element;
+      EXPECT_EQ(row + 8 * (element / 2), accumulator_row(thread / 32, thread % 32, accumulator));
+      EXPECT_EQ(column + element % 2, accumulator_column(thread % 32, accumulator));
+    }
+  }
+  EXPECT_EQ(elements.size(), 64u * 64u);
+  EXPECT_EQ(*elements.rbegin(), std::make_pair(63, 63));
 }
 
 TEST(HopperMaps, AccumulatorsCoverSixtyFourRowsOnce) {

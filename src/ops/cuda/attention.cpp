@@ -5,6 +5,8 @@
 #include "core/error.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
+#include "ops/cuda/heuristics/attention_choice.h"
+#include "ops/cuda/heuristics/attention_gradient.h"
 
 namespace litespark::cuda {
 namespace {
@@ -12,6 +14,10 @@ namespace {
 /// Rows of the delta that the portable backward keeps in its scratch.
 int64_t delta_bytes(const op::AttentionShape& shape, int64_t num_tokens) {
   return round_up(int64_t{4} * shape.num_heads * num_tokens, 256);
+}
+
+int64_t hopper_gradient_bytes(const op::AttentionShape& shape, int64_t num_tokens) {
+  return gradient_scratch(num_tokens, shape.num_heads, shape.head_dim).bytes;
 }
 
 int64_t device_bytes() {
@@ -26,10 +32,7 @@ int64_t device_bytes() {
 AttentionLibrary::AttentionLibrary(const DeviceContext& context, const CudaOptions& options)
     : context_(context), kind_(options.attention), max_scratch_bytes_(options.max_attention_scratch_bytes) {
   if (max_scratch_bytes_ == 0) max_scratch_bytes_ = device_bytes() / 8;
-  if (options.attention == AttentionKind::kPortable) {
-    sdpa_.reason = "asked for";
-    return;
-  }
+  if (options.attention == AttentionKind::kPortable) return;
   sdpa_ = open_sdpa_library();
   if (!sdpa_.library && options.attention == AttentionKind::kCudnn) {
     throw ConfigError("attention", "cuDNN is not usable: " + sdpa_.reason);
@@ -55,18 +58,19 @@ void AttentionLibrary::set_choices(const std::map<std::string, std::string>& cho
 }
 
 AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
-  const auto portable = [](const std::string& reason) -> Choice {
-    return {.plan = std::nullopt, .hopper = false, .text = "portable (" + reason + ")"};
-  };
-  if (kind_ == AttentionKind::kHopper && !request.backward &&
-      attention_has_hopper_forward(request.head_dim, request.compute, context_)) {
-    return {.plan = std::nullopt, .hopper = true, .text = "hopper"};
-  }
-  if (!sdpa_.library) return portable(sdpa_.reason);
+  if (kind_ == AttentionKind::kPortable) return {.text = "portable (asked for)"};
+  const bool has_hopper = request.backward ? attention_has_hopper_backward(request.head_dim, request.compute, context_)
+                                           : attention_has_hopper_forward(request.head_dim, request.compute, context_);
+  if (kind_ == AttentionKind::kHopper && has_hopper) return {.hopper = true, .text = "hopper"};
   const auto preset = preset_.find(request.name());
-  if (preset != preset_.end() && preset->second.starts_with("portable")) return portable("as before");
-  if (request.compute != DType::kBF16) return portable("not bf16");
-  if (!request.uniform) return portable("documents of several lengths");
+  const std::string earlier = preset == preset_.end() ? "" : preset->second;
+  if (earlier.starts_with("portable")) return {.text = "portable (as before)"};
+  if (earlier.starts_with("hopper") && has_hopper) return {.hopper = true, .text = "hopper (as before)"};
+  const bool prefers_hopper = kind_ == AttentionKind::kAuto && has_hopper && !request.backward;
+  if (prefers_hopper && earlier.empty() && request.uniform &&
+      hopper_forward_is_faster(request.head_dim, request.max_length)) {
+    return {.hopper = true, .text = "hopper"};
+  }
   const SdpaKey key{.batch = request.max_documents,
                     .length = request.max_length,
                     .num_heads = request.num_heads,
@@ -76,10 +80,20 @@ AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
                     .scale = request.scale,
                     .backward = request.backward,
                     .deterministic = request.backward && context_.deterministic};
+  const std::string obstacle = why_not_cudnn(request, key);
+  if (obstacle.empty()) return {.plan = key, .text = sdpa_.library->name()};
+  if (prefers_hopper) return {.hopper = true, .text = "hopper (" + obstacle + ")"};
+  return {.text = "portable (" + obstacle + ")"};
+}
+
+std::string AttentionLibrary::why_not_cudnn(const Request& request, const SdpaKey& key) const {
+  if (!sdpa_.library) return sdpa_.reason;
+  if (request.compute != DType::kBF16) return "not bf16";
+  if (!request.uniform) return "documents of several lengths";
   const std::optional<int64_t> bytes = sdpa_.library->workspace_bytes(key);
-  if (!bytes) return portable("no cuDNN plan");
-  if (*bytes > max_scratch_bytes_) return portable("cuDNN wants " + std::to_string(*bytes) + " bytes of scratch");
-  return {.plan = key, .hopper = false, .text = sdpa_.library->name()};
+  if (!bytes) return "no cuDNN plan";
+  if (*bytes > max_scratch_bytes_) return "cuDNN wants " + std::to_string(*bytes) + " bytes of scratch";
+  return "";
 }
 
 const AttentionLibrary::Choice& AttentionLibrary::choose(const op::AttentionShape& shape, int64_t num_tokens,
@@ -102,8 +116,10 @@ const AttentionLibrary::Choice& AttentionLibrary::choose(const op::AttentionShap
 
 int64_t AttentionLibrary::scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens, DType compute,
                                         bool backward) {
-  if (const auto& key = choose(shape, num_tokens, compute, backward).plan) return *sdpa_.library->workspace_bytes(*key);
-  return backward ? delta_bytes(shape, num_tokens) : 0;
+  const Choice& choice = choose(shape, num_tokens, compute, backward);
+  if (choice.plan) return *sdpa_.library->workspace_bytes(*choice.plan);
+  if (!backward) return 0;
+  return choice.hopper ? hopper_gradient_bytes(shape, num_tokens) : delta_bytes(shape, num_tokens);
 }
 
 AttentionArguments AttentionLibrary::arguments_of(const op::AttentionShape& shape, int64_t num_tokens, DType compute) {
@@ -154,18 +170,19 @@ void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
   const Choice& choice = choose(op.shape, num_tokens, op.qkv.dtype, true);
   if (choice.plan) return sdpa_.library->backward(context_.stream, *choice.plan, op);
   const int64_t scratch_bytes = op.scratch.has_value() ? op.scratch.bytes() : 0;
-  if (scratch_bytes < delta_bytes(op.shape, num_tokens)) {
-    throw InternalError(op.kName, "scratch too small", scratch_bytes, delta_bytes(op.shape, num_tokens));
-  }
+  const int64_t needed =
+      choice.hopper ? hopper_gradient_bytes(op.shape, num_tokens) : delta_bytes(op.shape, num_tokens);
+  if (scratch_bytes < needed) throw InternalError(op.kName, "scratch too small", scratch_bytes, needed);
   AttentionArguments arguments = arguments_of(op.shape, num_tokens, op.qkv.dtype);
   arguments.qkv = op.qkv.data;
   arguments.out = op.out.data;
   arguments.log_sum_exp = op.log_sum_exp.as<float>();
   arguments.dout = op.dout.data;
   arguments.dqkv = op.dqkv.data;
-  arguments.delta = static_cast<float*>(op.scratch.data);
   arguments.offsets = op.offsets.as<int32_t>();
   arguments.num_documents = op.num_documents.as<int32_t>();
+  if (choice.hopper) return launch_attention_backward_hopper(arguments, op.scratch.data, context_);
+  arguments.delta = static_cast<float*>(op.scratch.data);
   launch_attention_backward(arguments, op.qkv.dtype, context_);
 }
 

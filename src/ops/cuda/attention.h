@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which attention runs: cuDNN's plans for bf16 batches of equal documents, our own kernels for everything else. The
-// choice depends on shape, library and options alone, so that scratch sizes, both directions and resumed runs agree.
+// Which attention runs: our Hopper forward where it is the faster one, cuDNN's plans for other bf16 batches of equal
+// documents, our own kernels for everything else. The choice depends on shape, library and options alone, so that
+// scratch sizes, both directions and resumed runs agree.
 #pragma once
 
 #include <compare>
@@ -33,10 +34,11 @@ class AttentionLibrary {
   void run(const op::AttentionForward<Tensor>& op);
   void run(const op::AttentionBackward<Tensor>& op);
 
-  /// Every choice made so far: direction and shape -> "cudnn 9.19.0" or "portable" with the reason.
+  /// Every choice made so far: direction and shape -> "cudnn 9.19.0", "hopper" or "portable", with the reason
+  /// where there is one.
   std::map<std::string, std::string> choices() const;
-  /// Earlier choices, for example of a checkpoint: "portable" entries are kept to, others are made anew. Comes before
-  /// sizes are asked for.
+  /// Earlier choices, for example of a checkpoint: they are kept to where that is possible. Comes before sizes are
+  /// asked for.
   void set_choices(const std::map<std::string, std::string>& choices);
 
  private:
@@ -54,14 +56,16 @@ class AttentionLibrary {
     std::string name() const;
   };
   struct Choice {
-    std::optional<SdpaKey> plan;  ///< nothing: our own kernels
-    bool hopper = false;          ///< those for Hopper's own instructions
-    std::string text;             ///< what runs, and why
+    std::optional<SdpaKey> plan = std::nullopt;  ///< nothing: our own kernels
+    bool hopper = false;                         ///< those for Hopper's own instructions
+    std::string text;                            ///< what runs, and why
   };
 
   /// Decided at the first request, while no graph is being captured; the same from then on.
   const Choice& choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward);
   Choice decide(const Request& request);
+  /// Empty when cuDNN's plan can be used.
+  std::string why_not_cudnn(const Request& request, const SdpaKey& key) const;
   AttentionArguments arguments_of(const op::AttentionShape& shape, int64_t num_tokens, DType compute);
 
   const DeviceContext& context_;

@@ -5,8 +5,7 @@
 #include "core/error.h"
 #include "ops/cuda/attention_portable.h"
 #include "ops/cuda/device/attention_launch.cuh"
-#include "ops/cuda/device/hopper_maps.h"
-#include "ops/cuda/device/tma.cuh"
+#include "ops/cuda/device/hopper_tile.cuh"
 #include "ops/cuda/device/wgmma.cuh"
 #include "ops/cuda/tensor_map.h"
 
@@ -15,9 +14,6 @@ namespace {
 
 constexpr int kTile = 128;  // queries of a block, and keys of a tile
 constexpr int kStages = 2;
-constexpr int kWarpgroup = 128;
-constexpr int kThreads = 3 * kWarpgroup;
-[[maybe_unused]] constexpr int kConsumerWarps = 8;
 constexpr int kScores = kTile / 2;  // accumulators of 64 x kTile scores in a thread
 constexpr float kMasked = -INFINITY;
 
@@ -34,28 +30,12 @@ struct Shared {
   uint64_t keys_full[kStages], keys_empty[kStages];
   uint64_t values_full[kStages], values_empty[kStages];
 };
-/// The launch gives an address that is only a multiple of 16 for sure.
-template <int kHeadDim>
-constexpr int shared_bytes() {
-  return static_cast<int>(sizeof(Shared<kHeadDim>)) + 1024;
-}
-
-template <int kHeadDim>
-__device__ Shared<kHeadDim>& align_shared(unsigned char* raw) {
-  const uint32_t address = shared_address(raw);
-  return *reinterpret_cast<Shared<kHeadDim>*>(raw + ((1024 - address % 1024) % 1024));
-}
 
 /// Announces and starts the copy of kTile rows of one head.
 template <int kHeadDim>
-__device__ void load_rows(bf16* tile, const CUtensorMap& map, BoxCoordinate at, uint64_t* full) {
-  const uint32_t barrier = shared_address(full);
-  barrier_expect(barrier, kTile * kHeadDim * 2);
-#pragma unroll
-  for (int panel = 0; panel < kHeadDim / kPanelColumns; ++panel) {
-    load_box(shared_address(tile) + static_cast<uint32_t>(panel * kTile * kPanelRowBytes), map,
-             {.column = at.column + panel * kPanelColumns, .row = at.row}, barrier);
-  }
+__device__ void load_tile_rows(bf16* tile, const CUtensorMap& map, BoxCoordinate at, uint64_t* full) {
+  barrier_expect(shared_address(full), kTile * kHeadDim * 2);
+  load_rows<kTile, kHeadDim>(tile, map, at, full);
 }
 
 /// Columns of a block's heads in the packed rows.
@@ -67,17 +47,17 @@ struct HeadColumns {
 template <int kHeadDim>
 __device__ void produce(Shared<kHeadDim>& shared, const CUtensorMap& map, const Tile& at, HeadColumns columns,
                         TileRange range) {
-  load_rows<kHeadDim>(shared.queries, map, {.column = columns.query, .row = at.begin + at.first()},
-                      &shared.queries_full);
+  load_tile_rows<kHeadDim>(shared.queries, map, {.column = columns.query, .row = at.begin + at.first()},
+                           &shared.queries_full);
   PipelineState<kStages> state;
   for (int tile = range.end - 1; tile >= range.begin; --tile) {
     const int row = at.begin + tile * kTile;
     barrier_wait(shared_address(&shared.keys_empty[state.stage]), state.empty_parity());
-    load_rows<kHeadDim>(shared.keys[state.stage], map, {.column = columns.key, .row = row},
-                        &shared.keys_full[state.stage]);
+    load_tile_rows<kHeadDim>(shared.keys[state.stage], map, {.column = columns.key, .row = row},
+                             &shared.keys_full[state.stage]);
     barrier_wait(shared_address(&shared.values_empty[state.stage]), state.empty_parity());
-    load_rows<kHeadDim>(shared.values[state.stage], map, {.column = columns.value, .row = row},
-                        &shared.values_full[state.stage]);
+    load_tile_rows<kHeadDim>(shared.values[state.stage], map, {.column = columns.value, .row = row},
+                             &shared.values_full[state.stage]);
     state.advance();
   }
 }
@@ -151,43 +131,12 @@ struct Softmax {
   for (int i = 0; i < kScores / 2; ++i) packed[i / 4][i % 4] = pack_bf16(scores[2 * i], scores[2 * i + 1]);
 }
 
-/// Writes a warp's 16 rows through its part of the query tile, which nobody reads any more.
-template <int kHeadDim>
-__device__ void store_out(bf16* destination, int64_t stride, int rows, const float (&out)[kHeadDim / 2],
-                          const float (&factor)[2], unsigned char* staging) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-#pragma unroll
-  for (int i = 0; i < kHeadDim / 2; i += 2) {
-    const uint32_t at = panel_byte(kTile, accumulator_row(0, lane, i), accumulator_column(lane, i));
-    const float scale = factor[i / 2 % 2];
-    *reinterpret_cast<uint32_t*>(staging + at) = pack_bf16(out[i] * scale, out[i + 1] * scale);
-  }
-  __syncwarp();
-  constexpr int kChunks = kHeadDim / 8;
-#pragma unroll
-  for (int i = 0; i < 16 * kChunks / kWarpSize; ++i) {
-    const int chunk = i * kWarpSize + lane;
-    const int row = chunk / kChunks;
-    const int column = chunk % kChunks * 8;
-    if (row < rows) {
-      *reinterpret_cast<uint4*>(destination + row * stride + column) =
-          *reinterpret_cast<const uint4*>(staging + panel_byte(kTile, row, column));
-    }
-  }
-}
-
-template <class Barrier>
-__device__ void release(Barrier* empty) {
-  __syncwarp();
-  if (threadIdx.x % kWarpSize == 0) barrier_arrive(shared_address(empty));
-}
-
 /// A warpgroup's 64 queries against all key tiles of the range.
 template <int kHeadDim>
 __device__ void consume(Shared<kHeadDim>& shared, const AttentionArguments& arguments, const Tile& at, int head,
                         TileRange range) {
-  const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup - 1;
-  const int warp_row = warpgroup * 64 + static_cast<int>(threadIdx.x) % kWarpgroup / kWarpSize * 16;
+  const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroupThreads - 1;
+  const int warp_row = warpgroup * 64 + static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpSize * 16;
   const uint32_t queries = shared_address(shared.queries) + static_cast<uint32_t>(warpgroup * 64 * kPanelRowBytes);
   const Band band{.length = at.length, .window = arguments.window};
   const float scale_log2 = arguments.scale * kLog2E;
@@ -273,20 +222,20 @@ __device__ void consume(Shared<kHeadDim>& shared, const AttentionArguments& argu
   }
   const int64_t stride = arguments.out_stride();
   bf16* const rows = static_cast<bf16*>(arguments.out) + (at.begin + at.first() + warp_row) * stride + head * kHeadDim;
-  store_out<kHeadDim>(rows, stride, at.rows() - warp_row, out, factor,
-                      reinterpret_cast<unsigned char*>(shared.queries) + warp_row * kPanelRowBytes);
+  store_accumulators<kTile, kHeadDim>(rows, stride, at.rows() - warp_row, out, factor,
+                                      reinterpret_cast<unsigned char*>(shared.queries) + warp_row * kPanelRowBytes);
 }
 
 /// Rows of no document.
 template <int kHeadDim>
 __device__ void clear_out(const AttentionArguments& arguments, const Tile& at, int head) {
   bf16* const rows = static_cast<bf16*>(arguments.out) + (at.begin + at.first()) * arguments.out_stride();
-  for (int i = static_cast<int>(threadIdx.x); i < at.rows() * kHeadDim / 8; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < at.rows() * kHeadDim / 8; i += kHopperThreads) {
     bf16* const chunk = rows + i / (kHeadDim / 8) * arguments.out_stride() + head * kHeadDim + i % (kHeadDim / 8) * 8;
     *reinterpret_cast<uint4*>(chunk) = make_uint4(0, 0, 0, 0);
   }
   const int64_t stats = arguments.stats.start(head, 0, at.begin) + at.first();
-  for (int i = static_cast<int>(threadIdx.x); i < at.rows(); i += kThreads) arguments.log_sum_exp[stats + i] = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < at.rows(); i += kHopperThreads) arguments.log_sum_exp[stats + i] = 0;
 }
 
 template <int kHeadDim>
@@ -302,11 +251,12 @@ __device__ void init_barriers(Shared<kHeadDim>& shared) {
 }
 
 template <int kHeadDim>
-__global__ __launch_bounds__(kThreads, 1) void attention_forward_sm90_kernel(const AttentionArguments arguments,
-                                                                             const __grid_constant__ CUtensorMap map) {
+__global__ __launch_bounds__(kHopperThreads,
+                             1) void attention_forward_sm90_kernel(const AttentionArguments arguments,
+                                                                   const __grid_constant__ CUtensorMap map) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other architectures of a build get an empty kernel, which is never launched
   extern __shared__ __align__(16) unsigned char raw[];
-  Shared<kHeadDim>& shared = align_shared<kHeadDim>(raw);
+  Shared<kHeadDim>& shared = align_shared<Shared<kHeadDim>>(raw);
   const int head = static_cast<int>(blockIdx.y);
   const Tile at = find_tile<kTile>(document_table(arguments), static_cast<int>(blockIdx.x));
   if (at.rows() == 0) return;
@@ -314,7 +264,7 @@ __global__ __launch_bounds__(kThreads, 1) void attention_forward_sm90_kernel(con
   if (threadIdx.x == 0) init_barriers(shared);
   __syncthreads();
   const TileRange range = Band{.length = at.length, .window = arguments.window}.key_tiles(at.tile);
-  const int role = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
+  const int role = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {
     give_registers<24>();
     if (threadIdx.x == 0) {
@@ -340,13 +290,14 @@ void launch(const AttentionArguments& arguments, const DeviceContext& context) {
                        .columns = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim,
                        .box_rows = kTile});
   const auto kernel = attention_forward_sm90_kernel<kHeadDim>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes<kHeadDim>()),
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             aligned_shared_bytes<Shared<kHeadDim>>()),
         "attention_forward");
   const int64_t tiles = arguments.uniform_length > 0
                             ? int64_t{arguments.max_documents} * tiles_of<kTile>(arguments.uniform_length)
                             : tile_capacity<kTile>(arguments.num_tokens, arguments.max_documents);
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(arguments.num_heads));
-  kernel<<<grid, kThreads, shared_bytes<kHeadDim>(), context.stream>>>(arguments, map);
+  kernel<<<grid, kHopperThreads, aligned_shared_bytes<Shared<kHeadDim>>(), context.stream>>>(arguments, map);
   check_launch("attention_forward");
 }
 

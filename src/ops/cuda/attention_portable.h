@@ -66,6 +66,11 @@ void launch_attention_backward(const AttentionArguments& arguments, DType dtype,
 bool attention_has_hopper_forward(int head_dim, DType dtype, const DeviceContext& context);
 void launch_attention_forward_hopper(const AttentionArguments& arguments, const DeviceContext& context);
 
+/// The backward for them (attention_backward_sm90.cu): the same heads. `scratch` is laid out by gradient_scratch. In
+/// free order (DeviceContext::deterministic false) dQ is summed as blocks come.
+bool attention_has_hopper_backward(int head_dim, DType dtype, const DeviceContext& context);
+void launch_attention_backward_hopper(const AttentionArguments& arguments, void* scratch, const DeviceContext& context);
+
 /// The parts, each defined in the file named after it.
 void launch_attention_forward_tensor(const AttentionArguments& arguments, const DeviceContext& context);
 void launch_attention_backward_keys(const AttentionArguments& arguments, const DeviceContext& context);

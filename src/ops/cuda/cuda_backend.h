@@ -10,12 +10,12 @@
 
 namespace litespark {
 
-/// Which attention kernels to use where cuDNN has a plan.
+/// Which attention kernels to use.
 enum class AttentionKind {
-  kAuto,      ///< cuDNN when its library is found, else our own
-  kPortable,  ///< our own kernels everywhere
-  kCudnn,     ///< like kAuto, but an error when the library is not found
-  kHopper,    ///< like kAuto, but our own Hopper kernels wherever they exist
+  kAuto,      ///< whichever is the fastest as measured, among what there is; in the backward cuDNN before our own
+  kPortable,  ///< our kernels for every GPU everywhere
+  kCudnn,     ///< cuDNN wherever it has a plan; an error when the library is not found
+  kHopper,    ///< our own Hopper kernels wherever they exist, else like kAuto
 };
 
 struct CudaOptions {

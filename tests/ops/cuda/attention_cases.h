@@ -45,6 +45,10 @@ OpCase<op::AttentionForward<Tensor>> attention_forward_case(Backend& backend, co
 OpCase<op::AttentionBackward<Tensor>> attention_backward_case(Backend& backend, const GpuAttentionCase& c,
                                                               uint64_t seed);
 
+/// The same without out, log_sum_exp and dout, for cases too large for plain loops.
+OpCase<op::AttentionBackward<Tensor>> attention_backward_shapes(Backend& backend, const GpuAttentionCase& c,
+                                                                uint64_t seed);
+
 /// Holds statistics from tensor cores to `tolerance` * (1 + |value|): their fp32 sums are not IEEE's, so that the rule
 /// of plain fp32 does not fit, and what follows from them is held to it anyway.
 void expect_statistics(const std::string& case_name, const std::vector<double>& actual,

@@ -192,15 +192,9 @@ OpCase<op::AttentionForward<Tensor>> attention_forward_case(Backend& backend, co
           .inputs = c.inputs(seed)};
 }
 
-OpCase<op::AttentionBackward<Tensor>> attention_backward_case(Backend& backend, const GpuAttentionCase& c,
-                                                              uint64_t seed) {
+OpCase<op::AttentionBackward<Tensor>> attention_backward_shapes(Backend& backend, const GpuAttentionCase& c,
+                                                                uint64_t seed) {
   const auto before = attention_forward_case(backend, c, seed);
-  Values values = before.inputs;
-  for (const auto& [key, output] : attention_truth(c, values).tensors) {
-    std::vector<double>& rounded = values.tensors[key];
-    for (const double value : output) rounded.push_back(round_to(key == "out" ? c.dtype : DType::kF32, value));
-  }
-  values.tensors["dout"] = random_normal(c.dtype, c.rows() * c.out_columns(), seed + 100);
   const int64_t bytes = backend.sizes().attention_backward_scratch_bytes(c.shape(), c.rows(), c.dtype);
   return {.name = c.name(),
           .op = {.dqkv = shape_only(c.dtype, {c.rows(), c.qkv_columns()}),
@@ -212,7 +206,18 @@ OpCase<op::AttentionBackward<Tensor>> attention_backward_case(Backend& backend, 
                  .num_documents = before.op.num_documents,
                  .scratch = scratch_of(bytes),
                  .shape = c.shape()},
-          .inputs = values};
+          .inputs = before.inputs};
+}
+
+OpCase<op::AttentionBackward<Tensor>> attention_backward_case(Backend& backend, const GpuAttentionCase& c,
+                                                              uint64_t seed) {
+  auto test = attention_backward_shapes(backend, c, seed);
+  for (const auto& [key, output] : attention_truth(c, test.inputs).tensors) {
+    std::vector<double>& rounded = test.inputs.tensors[key];
+    for (const double value : output) rounded.push_back(round_to(key == "out" ? c.dtype : DType::kF32, value));
+  }
+  test.inputs.tensors["dout"] = random_normal(c.dtype, c.rows() * c.out_columns(), seed + 100);
+  return test;
 }
 
 void expect_statistics(const std::string& case_name, const std::vector<double>& actual,
@@ -253,11 +258,13 @@ TEST(Attention, SaysWhyThePortableKernelsRun) {
   EXPECT_EQ(forward_choice(portable_backend(), 40), "portable (asked for)");
 }
 
-TEST(Attention, PackedDocumentsAndFp32AreLeftToThePortableKernels) {
+TEST(Attention, PackedDocumentsAndFp32AreLeftToOurOwnKernels) {
   const auto backend = make_cuda_backend({});
+  const bool has_hopper = backend->name().find("sm_90") != std::string::npos;
   const GpuAttentionCase packed{.dim = 64, .lengths = {20, 10}};
   execute(*backend, attention_forward_case(*backend, packed, 1));
-  EXPECT_TRUE(forward_choice(*backend, 30).starts_with("portable (")) << forward_choice(*backend, 30);
+  EXPECT_TRUE(forward_choice(*backend, 30).starts_with(has_hopper ? "hopper (" : "portable ("))
+      << forward_choice(*backend, 30);
   const GpuAttentionCase exact{.dim = 64, .lengths = {20, 20}, .dtype = DType::kF32};
   execute(*backend, attention_forward_case(*backend, exact, 1));
   EXPECT_TRUE(forward_choice(*backend, 40).starts_with("portable (")) << forward_choice(*backend, 40);
@@ -271,6 +278,18 @@ TEST(Attention, AnEarlierPortableChoiceIsKeptTo) {
   second->set_tuning(first->tuning());
   execute(*second, attention_forward_case(*second, c, 1));
   EXPECT_TRUE(forward_choice(*second, 40).starts_with("portable (")) << forward_choice(*second, 40);
+}
+
+TEST(Attention, AnEarlierChoiceOfTheHopperForwardIsKeptTo) {
+  const GpuAttentionCase c{.dim = 64, .lengths = {20, 20}};
+  const auto first = make_cuda_backend({.attention = AttentionKind::kHopper});
+  if (first->name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
+  execute(*first, attention_forward_case(*first, c, 1));
+  EXPECT_EQ(forward_choice(*first, 40), "hopper");
+  const auto second = make_cuda_backend({});
+  second->set_tuning(first->tuning());
+  execute(*second, attention_forward_case(*second, c, 1));
+  EXPECT_EQ(forward_choice(*second, 40), "hopper (as before)");
 }
 
 }  // namespace

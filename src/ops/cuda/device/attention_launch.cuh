@@ -13,8 +13,6 @@
 
 namespace litespark::cuda {
 
-inline constexpr float kLog2E = 1.44269504088896340736f;
-
 /// Calls `body` with the head size as a compile-time constant.
 template <class Body>
 void visit_head_dim(int head_dim, Body&& body) {

@@ -30,6 +30,11 @@ constexpr uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_
          uint64_t{1} << 62;
 }
 
+/// The descriptor of a place `bytes` further on: one addition in a loop over steps.
+constexpr uint64_t advance_descriptor(uint64_t descriptor, uint32_t bytes) {
+  return descriptor + (bytes >> 4);
+}
+
 /// Bytes between groups of 8 rows: the stride offset of every descriptor here.
 inline constexpr uint32_t kRowGroupBytes = 8 * kPanelRowBytes;
 
@@ -55,12 +60,40 @@ constexpr int accumulator_column(int lane, int index) {
   return 8 * (index / 4) + 2 * (lane % 4) + index % 2;
 }
 
+/// Row whose address `lane` gives to stmatrix.x4 so that four registers in the order of an A operand land in a 16 x 16
+/// block, and its first column.
+constexpr int stmatrix_row(int lane) {
+  return lane % 16;
+}
+constexpr int stmatrix_column(int lane) {
+  return 8 * (lane / 16);
+}
+
+/// From panel_byte of some row and one of its first 16 columns to the byte 16 `step` columns further on: an exclusive
+/// or instead of a new address, whatever the row.
+constexpr uint32_t advance_columns(uint32_t byte, int rows, int step) {
+  return (byte ^ static_cast<uint32_t>(step % 4 * 32)) + static_cast<uint32_t>(step / 4 * rows * kPanelRowBytes);
+}
+
 /// Where element `half` of A register `index` (0..3) lies in the 64 x 16 operand.
 constexpr int a_register_row(int warp, int lane, int index) {
   return 16 * warp + lane / 4 + 8 * (index % 2);
 }
 constexpr int a_register_column(int lane, int index, int half) {
   return 2 * (lane % 4) + 8 * (index / 2) + half;
+}
+
+/// A 64 x 64 block of accumulators as the two warpgroups of the attention backward write it: float `element` of thread
+/// t's four is accumulator 4 c + element, and the four lie at float 4 (128 c + t). Every access is 16 bytes a thread,
+/// side by side.
+struct GradientFragment {
+  int row = 0;     ///< of accumulators 4 c and 4 c + 1; 4 c + 2 and 4 c + 3 are 8 rows further down
+  int column = 0;  ///< of accumulators 4 c and 4 c + 2; the others are one to the right
+};
+constexpr GradientFragment gradient_fragment(int quad) {
+  const int thread = quad % 128;
+  const int first = quad / 128 * 4;
+  return {.row = accumulator_row(thread / 32, thread % 32, first), .column = accumulator_column(thread % 32, first)};
 }
 
 /// Stage and parity of a ring of kStages barriers after `count` uses. A consumer waits for the full barrier with

@@ -55,6 +55,51 @@ __device__ inline void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
+/// Bytes of memory without a map: `bytes` and both addresses are multiples of 16.
+__device__ inline void load_bytes(uint32_t destination, const void* source, uint32_t bytes, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
+      "l"(__cvta_generic_to_global(source)), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+/// From shared memory to global, as a copy or added to what is there. One thread issues, commits and waits.
+__device__ inline void store_bytes(float* destination, uint32_t source, uint32_t bytes) {
+  asm volatile(
+      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(destination)),
+      "r"(source), "r"(bytes)
+      : "memory");
+}
+__device__ inline void add_floats(float* destination, uint32_t source, uint32_t bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(
+                   __cvta_generic_to_global(destination)),
+               "r"(source), "r"(bytes)
+               : "memory");
+}
+__device__ inline void bulk_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/// Waits until the sources of all but the newest kPending groups may be overwritten.
+template <int kPending>
+__device__ void bulk_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+/// Waits until all groups have written.
+__device__ inline void bulk_wait() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/// Orders this thread's ordinary accesses to shared memory before accesses by copies and wgmma that follow the next
+/// barrier.
+__device__ inline void async_fence() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/// A barrier of kThreads threads of the block; number 0 is that of __syncthreads.
+template <int kNumber, int kThreads>
+__device__ void named_barrier() {
+  asm volatile("barrier.sync %0, %1;" ::"n"(kNumber), "n"(kThreads) : "memory");
+}
+
 /// Gives registers back, or takes them: executed by all warps of a warpgroup.
 template <int kRegisters>
 __device__ void give_registers() {

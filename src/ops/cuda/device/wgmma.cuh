@@ -27,26 +27,34 @@ __device__ void hold_registers(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+/// Four 8 x 8 matrices to shared memory, register r to matrix r; each lane gives the address of one row of 16 bytes.
+__device__ inline void store_matrix(uint32_t address, const uint32_t (&registers)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(registers[0]),
+               "r"(registers[1]), "r"(registers[2]), "r"(registers[3])
+               : "memory");
+}
+
 /// d [64 x kN] (+)= a [64 x 16] b [16 x kN]. `a` and `b` are shared-memory descriptors, or `a` is in registers; d is
-/// ignored as input unless `accumulate`. kTransposeB 0: b is K-major (rows of n), 1: MN-major (rows of k).
+/// ignored as input unless `accumulate`. kTransposeB 0: b is K-major (rows of n), 1: MN-major (rows of k); kTransposeA
+/// likewise for an `a` in shared memory (rows of m, rows of k).
 template <int kN>
 struct Wgmma;
 
 template <>
 struct Wgmma<64> {
-  template <int kTransposeB>
+  template <int kTransposeB, int kTransposeA = 0>
   __device__ static void multiply(float (&d)[32], uint64_t a, uint64_t b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-        "}, %32, %33, p, 1, 1, 0, %35;\n}\n"
+        "}, %32, %33, p, 1, 1, %36, %35;\n}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
           "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
           "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
           "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "l"(a), "l"(b), "r"(accumulate ? 1 : 0), "n"(kTransposeB));
+        : "l"(a), "l"(b), "r"(accumulate ? 1 : 0), "n"(kTransposeB), "n"(kTransposeA));
   }
   template <int kTransposeB>
   __device__ static void multiply(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool accumulate) {
@@ -66,7 +74,7 @@ struct Wgmma<64> {
 
 template <>
 struct Wgmma<128> {
-  template <int kTransposeB>
+  template <int kTransposeB, int kTransposeA = 0>
   __device__ static void multiply(float (&d)[64], uint64_t a, uint64_t b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
@@ -75,7 +83,7 @@ struct Wgmma<128> {
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, %64, %65, p, 1, 1, 0, %67;\n}\n"
+        "}, %64, %65, p, 1, 1, %68, %67;\n}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
           "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
           "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
@@ -84,7 +92,7 @@ struct Wgmma<128> {
           "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
           "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
           "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-        : "l"(a), "l"(b), "r"(accumulate ? 1 : 0), "n"(kTransposeB));
+        : "l"(a), "l"(b), "r"(accumulate ? 1 : 0), "n"(kTransposeB), "n"(kTransposeA));
   }
   template <int kTransposeB>
   __device__ static void multiply(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool accumulate) {

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+// The block of the Hopper attention backward (Shah et al. 2024, "FlashAttention-3", with an order of our own): it owns
+// 128 keys of one head and walks the query tiles that see them, for every query head of the group, so that dK and dV
+// never leave registers before they are whole. Scores are computed transposed (keys as rows): P^T and dS^T then are A
+// operands where they stand, and a row's mask is two numbers that a thread keeps. dS^T also goes to shared memory, from
+// where dQ = dS K is computed; its sum over the key tiles is kept in global memory, in a fixed order.
+//
+// A step of a block with D = 128 (D = 64 in brackets) is 64 (128) queries. The tensor cores are busy for 2560 (2560)
+// clocks, wgmma reads 256 KB (240) of shared memory and everything else moves 112 KB, 32 KB of tiles come from L2 and
+// 32 KB of dQ go there.
+// A consumer holds dK and dV in 128 (64) registers, S and dP in 64 (128), both again in bf16 in 32 (64), and dQ in 32
+// of those that dP leaves.
+#pragma once
+
+#include "ops/cuda/device/hopper_tile.cuh"
+#include "ops/cuda/device/turns.cuh"
+#include "ops/cuda/device/wgmma.cuh"
+#include "ops/cuda/heuristics/attention_gradient.h"
+
+namespace litespark::cuda {
+
+inline constexpr int kGradientStages = 2;
+
+/// Parts of the scratch, as gradient_scratch lays them out.
+struct GradientBuffers {
+  float* dqueries = nullptr;
+  float* statistics = nullptr;
+  int32_t* last_query = nullptr;
+  int32_t* first_key_tile = nullptr;
+  int32_t* turns = nullptr;
+  int32_t* ticket = nullptr;
+};
+
+struct GradientArguments {
+  bf16* dqkv = nullptr;
+  GradientBuffers buffers;
+  GradientOrder order;
+  int num_tokens = 0;
+  int num_heads = 0;
+  int num_kv_heads = 0;
+  float scale = 0;
+
+  __device__ int group() const { return num_heads / num_kv_heads; }
+};
+
+/// Copies of tiles: of 128 rows of qkv, and of a query tile's rows of qkv and dout.
+struct GradientMaps {
+  const CUtensorMap& keys;
+  const CUtensorMap& queries;
+  const CUtensorMap& douts;
+};
+
+/// Shared memory; its address is a multiple of 1024.
+template <int kHeadDim>
+struct GradientShared {
+  static constexpr int kQueries = gradient_query_tile(kHeadDim);
+  bf16 keys[kGradientKeyTile * kHeadDim];
+  bf16 values[kGradientKeyTile * kHeadDim];
+  bf16 queries[kGradientStages][kQueries * kHeadDim];
+  bf16 douts[kGradientStages][kQueries * kHeadDim];
+  bf16 dscores[kGradientStages][kGradientKeyTile * kQueries];  ///< rows are keys
+  float dqueries[2][kGradientTileFloats / 2];                  ///< of each warpgroup
+  float statistics[kGradientStages][2 * kQueries];
+  uint64_t keys_full;
+  uint64_t queries_full[kGradientStages], queries_empty[kGradientStages];
+  uint64_t douts_full[kGradientStages], douts_empty[kGradientStages];
+  uint64_t dqueries_full[2], dqueries_empty[2];
+  int slot;
+};
+
+/// What a block works on.
+struct GradientBlock {
+  int key_tile = 0;
+  int kv_head = 0;
+  TileRange query_tiles;
+
+  __device__ int first_key() const { return key_tile * kGradientKeyTile; }
+};
+
+template <int kHeadDim>
+__device__ GradientBlock gradient_block(const GradientArguments& arguments, int slot) {
+  const GradientOrder::Work work = arguments.order.work(slot);
+  const int end = (work.key_tile + 1) * kGradientKeyTile;
+  const int last_key = (end < arguments.num_tokens ? end : arguments.num_tokens) - 1;
+  const int last_query = arguments.buffers.last_query[last_key];
+  return {.key_tile = work.key_tile,
+          .kv_head = work.kv_head,
+          .query_tiles = gradient_query_tiles(work.key_tile, last_query, gradient_query_tile(kHeadDim))};
+}
+
+template <int kHeadDim>
+__device__ void init_barriers(GradientShared<kHeadDim>& shared) {
+  barrier_init(shared_address(&shared.keys_full), 1);
+  for (int i = 0; i < 2; ++i) {
+    barrier_init(shared_address(&shared.queries_full[i]), 1);
+    barrier_init(shared_address(&shared.douts_full[i]), 1);
+    barrier_init(shared_address(&shared.queries_empty[i]), kConsumerWarps);
+    barrier_init(shared_address(&shared.douts_empty[i]), kConsumerWarps);
+    barrier_init(shared_address(&shared.dqueries_full[i]), kConsumerWarps / 2);
+    barrier_init(shared_address(&shared.dqueries_empty[i]), 1);
+  }
+  barrier_init_fence();
+}
+
+/// One thread: loads the block's keys and values, then keeps the rings of queries and output gradients full.
+template <int kHeadDim>
+__device__ void load_steps(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
+                           const GradientMaps& maps, const GradientBlock& block) {
+  constexpr int kQueries = gradient_query_tile(kHeadDim);
+  constexpr uint32_t kTileBytes = kQueries * kHeadDim * 2;
+  constexpr uint32_t kStatisticsBytes = 2 * kQueries * 4;
+  const int key_column = (arguments.num_heads + block.kv_head) * kHeadDim;
+  barrier_expect(shared_address(&shared.keys_full), 2 * kGradientKeyTile * kHeadDim * 2);
+  load_rows<kGradientKeyTile, kHeadDim>(shared.keys, maps.keys, {.column = key_column, .row = block.first_key()},
+                                        &shared.keys_full);
+  load_rows<kGradientKeyTile, kHeadDim>(
+      shared.values, maps.keys, {.column = key_column + arguments.num_kv_heads * kHeadDim, .row = block.first_key()},
+      &shared.keys_full);
+  const int num_query_tiles = tiles_of<kQueries>(arguments.num_tokens);
+  PipelineState<kGradientStages> state;
+  for (int tile = block.query_tiles.begin; tile < block.query_tiles.end; ++tile) {
+#pragma unroll 1
+    for (int i = 0; i < arguments.group(); ++i) {
+      const int head = block.kv_head * arguments.group() + i;
+      const BoxCoordinate at{.column = head * kHeadDim, .row = tile * kQueries};
+      uint64_t* const queries_full = &shared.queries_full[state.stage];
+      barrier_wait(shared_address(&shared.queries_empty[state.stage]), state.empty_parity());
+      barrier_expect(shared_address(queries_full), kTileBytes + kStatisticsBytes);
+      load_rows<kQueries, kHeadDim>(shared.queries[state.stage], maps.queries, at, queries_full);
+      const int64_t statistics = (int64_t{head} * num_query_tiles + tile) * (2 * kQueries);
+      load_bytes(shared_address(shared.statistics[state.stage]), arguments.buffers.statistics + statistics,
+                 kStatisticsBytes, shared_address(queries_full));
+      uint64_t* const douts_full = &shared.douts_full[state.stage];
+      barrier_wait(shared_address(&shared.douts_empty[state.stage]), state.empty_parity());
+      barrier_expect(shared_address(douts_full), kTileBytes);
+      load_rows<kQueries, kHeadDim>(shared.douts[state.stage], maps.douts, at, douts_full);
+      state.advance();
+    }
+  }
+}
+
+/// One thread: adds each step's dQ to the query tile's sum in global memory. kOrdered: when it is this block's turn;
+/// the first one writes, so that nobody has to clear the sums.
+template <int kHeadDim, bool kOrdered>
+__device__ void add_dqueries(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
+                             const GradientBlock& block) {
+  constexpr int kQueries = gradient_query_tile(kHeadDim);
+  constexpr uint32_t kHalfBytes = kGradientTileFloats / 2 * 4;
+  const int num_query_tiles = tiles_of<kQueries>(arguments.num_tokens);
+  uint32_t parity = 0;
+  for (int tile = block.query_tiles.begin; tile < block.query_tiles.end; ++tile) {
+    int turn = 0;
+    if constexpr (kOrdered) {
+      turn = arguments.order.turn(block.key_tile, arguments.buffers.first_key_tile[tile],
+                                  tile * kQueries / kGradientKeyTile);
+    }
+#pragma unroll 1
+    for (int i = 0; i < arguments.group(); ++i) {
+      const int64_t item = int64_t{block.kv_head * arguments.group() + i} * num_query_tiles + tile;
+      float* const sum = arguments.buffers.dqueries + item * kGradientTileFloats;
+      if constexpr (kOrdered) wait_for_turn(arguments.buffers.turns + item, turn);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        barrier_wait(shared_address(&shared.dqueries_full[half]), parity);
+        float* const destination = sum + half * (kGradientTileFloats / 2);
+        if (kOrdered && turn == 0) {
+          store_bytes(destination, shared_address(shared.dqueries[half]), kHalfBytes);
+        } else {
+          add_floats(destination, shared_address(shared.dqueries[half]), kHalfBytes);
+        }
+        bulk_commit();
+      }
+      bulk_wait_read<1>();
+      barrier_arrive(shared_address(&shared.dqueries_empty[0]));
+      bulk_wait_read<0>();
+      barrier_arrive(shared_address(&shared.dqueries_empty[1]));
+      if constexpr (kOrdered) {
+        bulk_wait();
+        pass_turn(arguments.buffers.turns + item);
+      }
+      parity ^= 1;
+    }
+  }
+  bulk_wait();
+}
+
+/// Issues the transposed scores of a warpgroup: 64 rows of keys (or values), `rows` being the address of the first,
+/// times a tile of queries (or output gradients).
+template <int kHeadDim>
+__device__ void issue_transposed(float (&scores)[gradient_query_tile(kHeadDim) / 2], uint32_t rows, uint32_t tile) {
+  constexpr int kQueries = gradient_query_tile(kHeadDim);
+  const uint64_t a = matrix_descriptor(rows, 0, kRowGroupBytes);
+  const uint64_t b = matrix_descriptor(tile, 0, kRowGroupBytes);
+#pragma unroll
+  for (int step = 0; step < kHeadDim / 16; ++step) {
+    Wgmma<kQueries>::template multiply<0>(scores, advance_descriptor(a, k_major_offset(kGradientKeyTile, step)),
+                                          advance_descriptor(b, k_major_offset(kQueries, step)), step > 0);
+  }
+}
+
+/// Issues sum += weights tile: the weights are a warpgroup's 64 keys x queries, in registers.
+template <int kHeadDim>
+__device__ void issue_key_sum(float (&sum)[kHeadDim / 2],
+                              const uint32_t (&weights)[gradient_query_tile(kHeadDim) / 16][4], uint32_t tile) {
+  constexpr int kQueries = gradient_query_tile(kHeadDim);
+  const uint64_t b = matrix_descriptor(tile, mn_major_leading(kQueries), kRowGroupBytes);
+#pragma unroll
+  for (int step = 0; step < kQueries / 16; ++step) {
+    Wgmma<kHeadDim>::template multiply<1>(sum, weights[step], advance_descriptor(b, mn_major_offset(step)), true);
+  }
+}
+
+/// Issues a warpgroup's 64 x 64 block of dQ = dS K: of D = 64 its half of the queries, of D = 128 its half of the
+/// columns.
+template <int kHeadDim>
+__device__ void issue_dqueries(float (&sum)[32], uint32_t dscores, uint32_t keys, int warpgroup) {
+  const uint32_t half = static_cast<uint32_t>(warpgroup * kGradientKeyTile * kPanelRowBytes);
+  if (kHeadDim == 64) {
+    dscores += half;
+  } else {
+    keys += half;
+  }
+  const uint64_t a = matrix_descriptor(dscores, 0, kRowGroupBytes);
+  const uint64_t b = matrix_descriptor(keys, 0, kRowGroupBytes);
+#pragma unroll
+  for (int step = 0; step < kGradientKeyTile / 16; ++step) {
+    Wgmma<64>::multiply<1, 1>(sum, advance_descriptor(a, mn_major_offset(step)),
+                              advance_descriptor(b, mn_major_offset(step)), step > 0);
+  }
+}
+
+/// The queries that a thread's two keys see, counted from its first column of a query tile: column 8 j + e is visible
+/// to row r when first[r] <= 8 j + e <= last[r].
+struct VisibleColumns {
+  int first[2];
+  int last[2];
+
+  __device__ bool sees(int half, int column) const { return column >= first[half] && column <= last[half]; }
+};
+
+/// Zeros where the key does not see the query.
+template <int kCount>
+__device__ void mask_columns(float (&values)[kCount], const VisibleColumns& visible) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if (!visible.sees(i / 2 % 2, accumulator_column(0, i))) values[i] = 0;
+  }
+}
+
+/// Scores become probabilities: 2^(score scale - log-sum-exp), statistics in units of log2.
+template <int kCount>
+__device__ void rebuild_probabilities(float (&scores)[kCount], const float* log_sum_exp, float scale_log2) {
+#pragma unroll
+  for (int j = 0; j < kCount / 4; ++j) {
+    const float2 shift = *reinterpret_cast<const float2*>(log_sum_exp + 8 * j);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int i = 4 * j + 2 * half;
+      scores[i] = exp2_fast(scores[i] * scale_log2 - shift.x);
+      scores[i + 1] = exp2_fast(scores[i + 1] * scale_log2 - shift.y);
+    }
+  }
+}
+
+/// dS = P (dP - delta), in the place of dP.
+template <int kCount>
+__device__ void differentiate(float (&gradients)[kCount], const float (&probabilities)[kCount], const float* delta) {
+#pragma unroll
+  for (int j = 0; j < kCount / 4; ++j) {
+    const float2 shift = *reinterpret_cast<const float2*>(delta + 8 * j);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int i = 4 * j + 2 * half;
+      gradients[i] = probabilities[i] * (gradients[i] - shift.x);
+      gradients[i + 1] = probabilities[i + 1] * (gradients[i + 1] - shift.y);
+    }
+  }
+}
+
+/// Accumulators as the A operands that they are, in bf16.
+template <int kCount>
+__device__ void pack_operand(uint32_t (&packed)[kCount / 8][4], const float (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount / 2; ++i) packed[i / 4][i % 4] = pack_bf16(values[2 * i], values[2 * i + 1]);
+}
+
+/// A warp's 16 keys of dS^T to the shared tile, `row` being the tile's row of the first.
+template <int kQueries>
+__device__ void store_dscores(uint32_t tile, const uint32_t (&packed)[kQueries / 16][4], int row) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const uint32_t first = tile + panel_byte(kGradientKeyTile, row + stmatrix_row(lane), stmatrix_column(lane));
+#pragma unroll
+  for (int step = 0; step < kQueries / 16; ++step) {
+    store_matrix(advance_columns(first, kGradientKeyTile, step), packed[step]);
+  }
+}
+
+/// This warpgroup's part of a step's dQ, for the thread that adds it.
+__device__ inline void hand_over_dqueries(float* slot, const float (&sum)[32], uint64_t* full) {
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
+#pragma unroll
+  for (int c = 0; c < 8; ++c) {
+    reinterpret_cast<float4*>(slot)[c * kWarpgroupThreads + thread] =
+        make_float4(sum[4 * c], sum[4 * c + 1], sum[4 * c + 2], sum[4 * c + 3]);
+  }
+  async_fence();
+  release(full);
+}
+
+/// Where a consuming thread stands.
+struct GradientThread {
+  int warpgroup = 0;
+  int warp_row = 0;  ///< of its warp's first key in the tile
+  int first_key = 0;
+  int last_query[2] = {-1, -1};
+
+  __device__ GradientThread(const GradientArguments& arguments, const GradientBlock& block)
+      : warpgroup(__shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0) - 1),
+        warp_row(warpgroup * 64 + static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpSize * 16),
+        first_key(block.first_key() + warp_row + static_cast<int>(threadIdx.x) % kWarpSize / 4) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int key = first_key + 8 * half;
+      if (key < arguments.num_tokens) last_query[half] = arguments.buffers.last_query[key];
+    }
+  }
+
+  /// Of the query tile that starts at row `first_query`.
+  __device__ VisibleColumns visible(int first_query) const {
+    const int column = first_query + 2 * (static_cast<int>(threadIdx.x) % 4);
+    return {.first = {first_key - column, first_key + 8 - column},
+            .last = {last_query[0] - column, last_query[1] - column}};
+  }
+};
+
+/// Writes a warp's dK and dV through its own rows of the keys' and values' tiles, which nobody reads any more.
+template <int kHeadDim>
+__device__ void store_key_gradients(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
+                                    const GradientBlock& block, int warp_row, const float (&dkeys)[kHeadDim / 2],
+                                    const float (&dvalues)[kHeadDim / 2]) {
+  const int64_t stride = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim;
+  const int first = block.first_key() + warp_row;
+  const int rows = arguments.num_tokens - first;
+  bf16* const destination = arguments.dqkv + first * stride + (arguments.num_heads + block.kv_head) * kHeadDim;
+  const int staging = warp_row * kPanelRowBytes;
+  store_accumulators<kGradientKeyTile, kHeadDim>(destination, stride, rows, dkeys, {arguments.scale, arguments.scale},
+                                                 reinterpret_cast<unsigned char*>(shared.keys) + staging);
+  store_accumulators<kGradientKeyTile, kHeadDim>(destination + arguments.num_kv_heads * kHeadDim, stride, rows, dvalues,
+                                                 {1.0f, 1.0f},
+                                                 reinterpret_cast<unsigned char*>(shared.values) + staging);
+}
+
+/// A warpgroup's 64 keys against all steps of the block; there is at least one. The tensor cores' queue never runs dry:
+/// the next step's scores are issued behind this step's products, before dQ is handed over.
+template <int kHeadDim>
+__device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
+                              const GradientBlock& block) {
+  constexpr int kQueries = gradient_query_tile(kHeadDim);
+  const GradientThread thread(arguments, block);
+  const int lane_column = 2 * (static_cast<int>(threadIdx.x) % 4);
+  const uint32_t half_rows = static_cast<uint32_t>(thread.warpgroup * 64 * kPanelRowBytes);
+  const uint32_t keys = shared_address(shared.keys);
+  const uint32_t values = shared_address(shared.values);
+  const float scale_log2 = arguments.scale * kLog2E;
+  const int first_unmasked = block.first_key() + kGradientKeyTile - 1;
+  const int last_unmasked = arguments.buffers.last_query[block.first_key()];
+  const int steps = (block.query_tiles.end - block.query_tiles.begin) * arguments.group();
+
+  float dkeys[kHeadDim / 2];
+  float dvalues[kHeadDim / 2];
+#pragma unroll
+  for (int i = 0; i < kHeadDim / 2; ++i) dkeys[i] = dvalues[i] = 0;
+  float scores[kQueries / 2];
+  PipelineState<kGradientStages> state;
+  uint32_t handed_over = 1;  // parity of the wait for the slot of dQ: free at first
+
+  barrier_wait(shared_address(&shared.keys_full), 0);
+  barrier_wait(shared_address(&shared.queries_full[0]), 0);
+  wgmma_fence();
+  issue_transposed<kHeadDim>(scores, keys + half_rows, shared_address(shared.queries[0]));
+  wgmma_commit();
+  wgmma_wait<0>();
+  hold_registers(scores);
+  int first_query = block.query_tiles.begin * kQueries;
+  int head = 0;
+  for (int step = 0; step < steps; ++step) {
+    const int stage = state.stage;
+    const uint32_t queries = shared_address(shared.queries[stage]);
+    const uint32_t douts = shared_address(shared.douts[stage]);
+    const uint32_t dscores = shared_address(shared.dscores[stage]);
+    const float* const statistics = shared.statistics[stage] + lane_column;
+    float gradients[kQueries / 2];
+    uint32_t probabilities[kQueries / 16][4];
+    uint32_t packed[kQueries / 16][4];
+    barrier_wait(shared_address(&shared.douts_full[stage]), state.full_parity());
+    wgmma_fence();
+    issue_transposed<kHeadDim>(gradients, values + half_rows, douts);
+    wgmma_commit();
+    rebuild_probabilities(scores, statistics, scale_log2);
+    const bool masked = first_query < first_unmasked || first_query + kQueries - 1 > last_unmasked;
+    if (masked) mask_columns(scores, thread.visible(first_query));
+    pack_operand(probabilities, scores);
+    hold_registers(scores);
+    wgmma_wait<0>();
+    hold_registers(gradients);
+    differentiate(gradients, scores, statistics + kQueries);
+    if (masked) mask_columns(gradients, thread.visible(first_query));
+    pack_operand(packed, gradients);
+    store_dscores<kQueries>(dscores, packed, thread.warp_row);
+    async_fence();
+    hold_registers(dvalues);
+    wgmma_fence();
+    issue_key_sum<kHeadDim>(dvalues, probabilities, douts);
+    wgmma_commit();
+    named_barrier<1, kConsumerThreads>();
+    float dqueries[32];
+    hold_registers(dkeys);
+    wgmma_fence();
+    issue_dqueries<kHeadDim>(dqueries, dscores, keys, thread.warpgroup);
+    wgmma_commit();
+    issue_key_sum<kHeadDim>(dkeys, packed, queries);
+    wgmma_commit();
+    wgmma_wait<2>();
+    hold_registers(dvalues);
+    release(&shared.douts_empty[stage]);
+    state.advance();
+    if (step + 1 < steps) barrier_wait(shared_address(&shared.queries_full[state.stage]), state.full_parity());
+    // Behind the last step this computes scores of a stale tile, which nobody reads: cheaper than a branch.
+    wgmma_fence();
+    issue_transposed<kHeadDim>(scores, keys + half_rows, shared_address(shared.queries[state.stage]));
+    wgmma_commit();
+    wgmma_wait<2>();
+    hold_registers(dqueries);
+    barrier_wait(shared_address(&shared.dqueries_empty[thread.warpgroup]), handed_over);
+    handed_over ^= 1;
+    hand_over_dqueries(shared.dqueries[thread.warpgroup], dqueries, &shared.dqueries_full[thread.warpgroup]);
+    wgmma_wait<1>();
+    hold_registers(dkeys);
+    release(&shared.queries_empty[stage]);
+    wgmma_wait<0>();
+    hold_registers(scores);
+    if (++head == arguments.group()) {
+      head = 0;
+      first_query += kQueries;
+    }
+  }
+  named_barrier<1, kConsumerThreads>();
+  store_key_gradients(shared, arguments, block, thread.warp_row, dkeys, dvalues);
+}
+
+/// Keys that no query sees: rows of no document. By the consumers.
+template <int kHeadDim>
+__device__ void clear_key_gradients(const GradientArguments& arguments, const GradientBlock& block) {
+  const int64_t stride = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim;
+  const int rows = min(kGradientKeyTile, arguments.num_tokens - block.first_key());
+  bf16* const keys = arguments.dqkv + block.first_key() * stride + (arguments.num_heads + block.kv_head) * kHeadDim;
+  const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads;
+  for (int i = thread; i < rows * kHeadDim / 8; i += kConsumerThreads) {
+    bf16* const chunk = keys + i / (kHeadDim / 8) * stride + i % (kHeadDim / 8) * 8;
+    *reinterpret_cast<uint4*>(chunk) = make_uint4(0, 0, 0, 0);
+    *reinterpret_cast<uint4*>(chunk + arguments.num_kv_heads * kHeadDim) = make_uint4(0, 0, 0, 0);
+  }
+}
+
+/// The whole block: 384 threads.
+template <int kHeadDim, bool kOrdered>
+__device__ void attention_gradient_block(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
+                                         const GradientMaps& maps) {
+  if (threadIdx.x == 0) {
+    shared.slot = draw_ticket(arguments.buffers.ticket);
+    init_barriers(shared);
+  }
+  __syncthreads();
+  const GradientBlock block = gradient_block<kHeadDim>(arguments, shared.slot);
+  const bool has_steps = block.query_tiles.begin < block.query_tiles.end;
+  const int role = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
+  if (role == 0) {
+    give_registers<24>();
+    if (has_steps && threadIdx.x == 0) load_steps(shared, arguments, maps, block);
+    if (has_steps && threadIdx.x == kWarpSize) add_dqueries<kHeadDim, kOrdered>(shared, arguments, block);
+  } else {
+    take_registers<240>();
+    if (!has_steps) return clear_key_gradients<kHeadDim>(arguments, block);
+    consume_steps(shared, arguments, block);
+  }
+}
+
+}  // namespace litespark::cuda

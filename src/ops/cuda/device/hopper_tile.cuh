@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the Hopper attention kernels do with tiles: aligned shared memory, a tile of rows by the copy engine, 16 rows of
+// accumulators back to memory, and handing a stage back.
+#pragma once
+
+#include "ops/cuda/device/hopper_maps.h"
+#include "ops/cuda/device/mma.cuh"
+#include "ops/cuda/device/reduce.cuh"
+#include "ops/cuda/device/tma.cuh"
+#include "ops/cuda/device/vector.cuh"
+
+namespace litespark::cuda {
+
+inline constexpr int kWarpgroupThreads = 128;
+/// A block: one warpgroup whose single threads move data, two that compute.
+inline constexpr int kHopperThreads = 3 * kWarpgroupThreads;
+inline constexpr int kConsumerThreads = 2 * kWarpgroupThreads;
+inline constexpr int kConsumerWarps = kConsumerThreads / kWarpSize;
+
+/// Dynamic shared memory for a Shared whose address must be a multiple of 1024: the launch promises less.
+template <class Shared>
+constexpr int aligned_shared_bytes() {
+  return static_cast<int>(sizeof(Shared)) + 1024;
+}
+template <class Shared>
+__device__ Shared& align_shared(unsigned char* raw) {
+  const uint32_t address = shared_address(raw);
+  return *reinterpret_cast<Shared*>(raw + ((1024 - address % 1024) % 1024));
+}
+
+/// Starts the copy of kRows rows of one head, whose bytes the caller has announced on `full`.
+template <int kRows, int kHeadDim>
+__device__ void load_rows(bf16* tile, const CUtensorMap& map, BoxCoordinate at, uint64_t* full) {
+#pragma unroll
+  for (int panel = 0; panel < kHeadDim / kPanelColumns; ++panel) {
+    load_box(shared_address(tile) + static_cast<uint32_t>(panel * kRows * kPanelRowBytes), map,
+             {.column = at.column + panel * kPanelColumns, .row = at.row}, shared_address(full));
+  }
+}
+
+/// One arrival of the calling warp.
+__device__ inline void release(uint64_t* barrier) {
+  __syncwarp();
+  if (threadIdx.x % kWarpSize == 0) barrier_arrive(shared_address(barrier));
+}
+
+/// Writes a warp's 16 rows of accumulators, times `factor` of rows 0..7 and 8..15 of each lane, through its own 16 rows
+/// (from `staging` on) of a tile of kTileRows rows, which nobody reads any more. Rows from `rows` on are left alone.
+template <int kTileRows, int kHeadDim>
+__device__ void store_accumulators(bf16* destination, int64_t stride, int rows, const float (&sum)[kHeadDim / 2],
+                                   const float (&factor)[2], unsigned char* staging) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+#pragma unroll
+  for (int i = 0; i < kHeadDim / 2; i += 2) {
+    const uint32_t at = panel_byte(kTileRows, accumulator_row(0, lane, i), accumulator_column(lane, i));
+    const float scale = factor[i / 2 % 2];
+    *reinterpret_cast<uint32_t*>(staging + at) = pack_bf16(sum[i] * scale, sum[i + 1] * scale);
+  }
+  __syncwarp();
+  constexpr int kChunks = kHeadDim / 8;
+#pragma unroll
+  for (int i = 0; i < 16 * kChunks / kWarpSize; ++i) {
+    const int chunk = i * kWarpSize + lane;
+    const int row = chunk / kChunks;
+    const int column = chunk % kChunks * 8;
+    if (row < rows) {
+      *reinterpret_cast<uint4*>(destination + row * stride + column) =
+          *reinterpret_cast<const uint4*>(staging + panel_byte(kTileRows, row, column));
+    }
+  }
+}
+
+}  // namespace litespark::cuda

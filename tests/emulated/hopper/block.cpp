@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block.h"
+
+#include <ucontext.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+EmulatedIndex threadIdx;
+EmulatedIndex blockDim;
+
+namespace litespark::emulated {
+namespace {
+
+constexpr size_t kStackBytes = 256 << 10;
+constexpr int kWarpSize = 32;
+
+struct Groups {
+  std::vector<std::function<void()>> open;
+  std::deque<std::vector<std::function<void()>>> closed;
+};
+
+struct Thread {
+  ucontext_t context = {};
+  std::unique_ptr<unsigned char[]> stack = std::make_unique<unsigned char[]>(kStackBytes);
+  bool done = false;
+  Groups products;
+  int open_copies = 0;
+  std::deque<std::shared_ptr<int>> copies;  ///< of each group, how many are still to be done
+};
+
+struct Meeting {
+  int arrived = 0;
+  uint64_t generation = 0;
+};
+
+struct Barrier {
+  uint32_t arrivals = 0, pending = 0;
+  int64_t bytes = 0;
+  uint32_t phase = 0;
+};
+
+struct Block {
+  ucontext_t scheduler = {};
+  std::vector<Thread> threads;
+  std::function<void()> body;
+  size_t current = 0;
+  uint64_t progress = 0;
+  std::string failure;
+  std::vector<std::function<void()>> pending;
+  std::map<int, Meeting> meetings;
+  std::map<uint32_t, Barrier> barriers;
+  std::vector<std::array<uint64_t, kWarpSize>> lanes;
+  std::vector<std::array<uint64_t, kWarpSize>> seen;
+};
+
+alignas(1024) unsigned char shared_bytes[kSharedBytes];
+Block* block = nullptr;
+
+Thread& self() {
+  return block->threads[block->current];
+}
+
+void back_to_scheduler() {
+  swapcontext(&self().context, &block->scheduler);
+}
+
+void start_thread() {
+  block->body();
+  self().done = true;
+  ++block->progress;
+  back_to_scheduler();
+}
+
+/// Does some of the asynchronous work, in any order.
+void do_pending(std::mt19937& random, bool all) {
+  for (size_t i = 0; i < block->pending.size();) {
+    if (!all && random() % 4 != 0) {
+      ++i;
+      continue;
+    }
+    auto action = std::move(block->pending[i]);
+    block->pending.erase(block->pending.begin() + static_cast<std::ptrdiff_t>(i));
+    action();
+    ++block->progress;
+  }
+}
+
+}  // namespace
+
+unsigned char* shared_memory() {
+  return shared_bytes;
+}
+
+std::string run_block(int threads, unsigned seed, const std::function<void()>& body) {
+  Block state;
+  block = &state;
+  state.threads = std::vector<Thread>(static_cast<size_t>(threads));
+  state.body = body;
+  state.lanes.resize(static_cast<size_t>(threads) / kWarpSize);
+  state.seen.resize(state.lanes.size());
+  std::memset(shared_bytes, 0xff, sizeof shared_bytes);
+  for (Thread& thread : state.threads) {
+    getcontext(&thread.context);
+    thread.context.uc_stack.ss_sp = thread.stack.get();
+    thread.context.uc_stack.ss_size = kStackBytes;
+    makecontext(&thread.context, start_thread, 0);
+  }
+  std::mt19937 random(seed);
+  size_t alive = state.threads.size();
+  while (alive > 0 && state.failure.empty()) {
+    const uint64_t before = state.progress;
+    const size_t first = random() % state.threads.size() / kWarpSize * kWarpSize;
+    for (size_t i = 0; i < state.threads.size() && state.failure.empty(); ++i) {
+      state.current = (first + i) % state.threads.size();
+      if (self().done) continue;
+      threadIdx.x = static_cast<unsigned>(state.current);
+      swapcontext(&state.scheduler, &self().context);
+      if (self().done) --alive;
+    }
+    do_pending(random, alive == 0);
+    if (state.progress == before && state.pending.empty() && alive > 0) state.failure = "deadlock";
+  }
+  block = nullptr;
+  return state.failure;
+}
+
+void wait_until(const std::function<bool()>& ready) {
+  while (!ready()) back_to_scheduler();
+  ++block->progress;
+}
+
+void fail(const std::string& message) {
+  block->failure = message;
+  while (true) back_to_scheduler();
+}
+
+void later(std::function<void()> action) {
+  block->pending.push_back(std::move(action));
+}
+
+void meet(int key, int threads) {
+  Meeting& meeting = block->meetings[key];
+  const uint64_t generation = meeting.generation;
+  if (++meeting.arrived == threads) {
+    meeting.arrived = 0;
+    ++meeting.generation;
+    ++block->progress;
+    return;
+  }
+  wait_until([&] { return meeting.generation != generation; });
+}
+
+const uint64_t* exchange(uint64_t value) {
+  const size_t warp = block->current / kWarpSize;
+  const int key = 1000 + static_cast<int>(warp);
+  block->lanes[warp][block->current % kWarpSize] = value;
+  meet(key, kWarpSize);
+  const auto values = block->lanes[warp];
+  meet(key, kWarpSize);
+  block->seen[warp] = values;
+  return block->seen[warp].data();
+}
+
+void barrier_create(uint32_t address, uint32_t arrivals) {
+  block->barriers[address] = {.arrivals = arrivals, .pending = arrivals};
+}
+
+namespace {
+
+Barrier& barrier_at(uint32_t address) {
+  const auto found = block->barriers.find(address);
+  if (found == block->barriers.end()) fail("a barrier that was not initialised");
+  return found->second;
+}
+
+void flip_when_complete(Barrier& barrier) {
+  if (barrier.pending > 0 || barrier.bytes != 0) return;
+  barrier.phase ^= 1;
+  barrier.pending = barrier.arrivals;
+  ++block->progress;
+}
+
+}  // namespace
+
+void barrier_arrive(uint32_t address, int64_t bytes_announced) {
+  Barrier& barrier = barrier_at(address);
+  if (barrier.pending == 0) fail("more arrivals than the barrier expects");
+  barrier.bytes += bytes_announced;
+  --barrier.pending;
+  flip_when_complete(barrier);
+}
+
+void barrier_complete(uint32_t address, int64_t bytes) {
+  Barrier& barrier = block->barriers.at(address);
+  barrier.bytes -= bytes;
+  flip_when_complete(barrier);
+}
+
+bool barrier_passed(uint32_t address, uint32_t parity) {
+  return barrier_at(address).phase != parity;
+}
+
+void add_product(std::function<void()> product) {
+  self().products.open.push_back(std::move(product));
+}
+
+void commit_products() {
+  Groups& groups = self().products;
+  groups.closed.push_back(std::move(groups.open));
+  groups.open.clear();
+}
+
+void wait_products(int pending) {
+  Groups& groups = self().products;
+  while (groups.closed.size() > static_cast<size_t>(pending)) {
+    for (const auto& product : groups.closed.front()) product();
+    groups.closed.pop_front();
+  }
+}
+
+void add_bulk(std::function<void()> copy) {
+  Thread& thread = self();
+  if (thread.open_copies == 0) thread.copies.push_back(std::make_shared<int>(0));
+  ++thread.open_copies;
+  const std::shared_ptr<int> group = thread.copies.back();
+  ++*group;
+  later([copy = std::move(copy), group] {
+    copy();
+    --*group;
+  });
+}
+
+void commit_bulk() {
+  self().open_copies = 0;
+}
+
+void wait_bulk(int pending) {
+  const Thread& thread = self();
+  wait_until([&] {
+    for (size_t i = 0; i + static_cast<size_t>(pending) < thread.copies.size(); ++i) {
+      if (*thread.copies[i] > 0) return false;
+    }
+    return true;
+  });
+}
+
+}  // namespace litespark::emulated
+
+namespace emulated = litespark::emulated;
+
+void __syncthreads() {
+  emulated::meet(0, static_cast<int>(emulated::block->threads.size()));
+}
+void __syncwarp() {
+  emulated::exchange(0);
+}
+int __shfl_sync(uint32_t, int value, int lane) {
+  return static_cast<int>(emulated::exchange(static_cast<uint64_t>(static_cast<int64_t>(value)))[lane]);
+}
+int __shfl_up_sync(uint32_t, int value, int distance) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint64_t* const values = emulated::exchange(static_cast<uint64_t>(static_cast<int64_t>(value)));
+  return static_cast<int>(values[lane >= distance ? lane - distance : lane]);
+}
+float __shfl_xor_sync(uint32_t, float value, int distance) {
+  const unsigned lane = threadIdx.x % 32;
+  return std::bit_cast<float>(static_cast<uint32_t>(
+      emulated::exchange(std::bit_cast<uint32_t>(value))[lane ^ static_cast<unsigned>(distance)]));
+}
+uint32_t __ballot_sync(uint32_t, bool value) {
+  const uint64_t* const values = emulated::exchange(value ? 1 : 0);
+  uint32_t result = 0;
+  for (int lane = 0; lane < 32; ++lane) result |= static_cast<uint32_t>(values[lane] & 1) << lane;
+  return result;
+}
+int __ffs(int value) {
+  return value == 0 ? 0 : std::countr_zero(static_cast<uint32_t>(value)) + 1;
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands in for the header of the same name: emulated kernels have no streams.
+#pragma once
+
+namespace litespark::cuda {
+
+struct DeviceContext;
+
+}  // namespace litespark::cuda
