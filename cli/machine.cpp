@@ -28,6 +28,14 @@ std::string processor_name() {
   return "unknown";
 }
 
+std::string compiler_name() {
+#ifdef __clang__
+  return __VERSION__;
+#else
+  return std::string("g++ ") + __VERSION__;
+#endif
+}
+
 std::string kernel_name() {
   utsname names{};
   if (uname(&names) != 0) return "unknown";
@@ -37,7 +45,7 @@ std::string kernel_name() {
 }  // namespace
 
 std::map<std::string, std::string> program_versions() {
-  std::map<std::string, std::string> versions = {{"litespark", LITESPARK_VERSION}, {"compiler", __VERSION__}};
+  std::map<std::string, std::string> versions = {{"litespark", LITESPARK_VERSION}, {"compiler", compiler_name()}};
 #ifdef LITESPARK_HAS_CPU
   versions.merge(cpu_library_versions());
 #endif

@@ -38,7 +38,7 @@ std::string joined(const std::vector<std::string>& parts) {
 
 std::string step_text(const RunTail& run) {
   if (!run.last_step) return "no step yet";
-  const std::string step = "step " + std::to_string(run.last_step->step);
+  std::string step = "step " + std::to_string(run.last_step->step);
   if (!run.total_steps) return step;
   return step + "/" + std::to_string(*run.total_steps) + " (" +
          percent_text(static_cast<double>(run.last_step->step) / static_cast<double>(*run.total_steps)) + ")";
