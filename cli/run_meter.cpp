@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <fstream>
 #include <sstream>
 
 #include "core/error.h"
@@ -102,6 +101,7 @@ RunMeter::RunMeter(const RunConfig& config, const ModelConfig& model, Backend& b
       flops_text_(training_flops_text(model, config.data.seq_len)),
       peak_(peak_of(config, backend)),
       log_(out_ / "energy.jsonl"),
+      emissions_(out_ / "emissions.csv"),
       total_(further(totals, log_.recorded())),
       meter_(sensors_of(config, is_gpu_)) {}
 
@@ -171,26 +171,21 @@ std::string RunMeter::finish(int64_t steps_done, int64_t tokens_done) {
                       : "unavailable (meter.price_per_kwh)");
 }
 
-void RunMeter::write_emissions() const {
-  const std::filesystem::path path = out_ / "emissions.csv";
-  const bool is_new = !std::filesystem::exists(path);
-  std::ofstream stream(path, std::ios::app | std::ios::binary);
+void RunMeter::write_emissions() {
   const auto num_gpus = std::count_if(process_.devices.begin(), process_.devices.end(),
                                       [](const auto& device) { return device.second.part == EnergyPart::kGpu; });
-  stream << (is_new ? emissions_header() : "")
-         << emissions_line({.timestamp = local_time(),
-                            .project_name = "litespark",
-                            .run_id = out_.filename().string(),
-                            .version = LITESPARK_VERSION,
-                            .energy = process_,
-                            .grid = grid_,
-                            .pue = settings_.pue,
-                            .cpu_count = num_cores_,
-                            .gpu_count = static_cast<int>(num_gpus),
-                            .gpu_model = is_gpu_ ? device_name_ : "",
-                            .ram_gib = memory_gib_});
-  stream.flush();
-  if (!stream) throw IoError(path.string(), "could not be written; is the disk full?");
+  emissions_.append((emissions_.size_before() == 0 ? emissions_header() : std::string()) +
+                    emissions_line({.timestamp = local_time(),
+                                    .project_name = "litespark",
+                                    .run_id = out_.filename().string(),
+                                    .version = LITESPARK_VERSION,
+                                    .energy = process_,
+                                    .grid = grid_,
+                                    .pue = settings_.pue,
+                                    .cpu_count = num_cores_,
+                                    .gpu_count = static_cast<int>(num_gpus),
+                                    .gpu_model = is_gpu_ ? device_name_ : "",
+                                    .ram_gib = memory_gib_}));
 }
 
 }  // namespace litespark::cli

@@ -34,7 +34,7 @@ class RunMeter {
  private:
   EnergyInterval read();
   void flush(int64_t step);
-  void write_emissions() const;
+  void write_emissions();
 
   const MeterSection& settings_;
   std::filesystem::path out_;
@@ -48,6 +48,7 @@ class RunMeter {
   std::string flops_text_;
   std::optional<PeakRate> peak_;
   EnergyLog log_;
+  AppendFile emissions_;
   EnergyAccount total_;    ///< of the run, restarts included
   EnergyAccount process_;  ///< since this start
   EnergyAccount stretch_;  ///< since the last record of energy.jsonl

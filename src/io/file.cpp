@@ -42,6 +42,10 @@ const char* kind_name(mode_t mode) {
   return "not a regular file";
 }
 
+int64_t change_time(const struct stat& status) {
+  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
 std::string folder_of(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
@@ -64,6 +68,7 @@ InputFile::InputFile(const std::filesystem::path& path, Symlinks symlinks) : nam
     throw DataError(name_, "cannot be read", kind_name(status.st_mode), "a regular file");
   }
   size_ = status.st_size;
+  changed_nanoseconds_ = change_time(status);
 }
 
 InputFile::~InputFile() {
@@ -71,13 +76,25 @@ InputFile::~InputFile() {
 }
 
 InputFile::InputFile(InputFile&& other) noexcept
-    : name_(std::move(other.name_)), descriptor_(std::exchange(other.descriptor_, -1)), size_(other.size_) {}
+    : name_(std::move(other.name_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_),
+      changed_nanoseconds_(other.changed_nanoseconds_) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(name_, other.name_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(size_, other.size_);
+  std::swap(changed_nanoseconds_, other.changed_nanoseconds_);
   return *this;
+}
+
+void InputFile::require_unchanged() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) throw IoError(name_, "cannot be looked at: " + reason(errno));
+  if (status.st_size == size_ && change_time(status) == changed_nanoseconds_) return;
+  throw DataError(name_, "was changed while it was in use", fmt::format("{} bytes", status.st_size),
+                  fmt::format("the {} bytes that were there", size_));
 }
 
 void InputFile::read_at(int64_t offset, std::span<std::byte> out) const {
@@ -144,6 +161,35 @@ void AtomicFile::commit() {
   if (file_system().rename(temporary_path_.c_str(), path_.c_str()) != 0) fail("cannot rename", errno);
   temporary_path_.clear();
   sync_folder(folder_of(path_));
+}
+
+AppendFile::AppendFile(const std::filesystem::path& path) : path_(path.string()) {
+  const auto require_regular = [&](const struct stat& status) {
+    if (S_ISREG(status.st_mode)) return;
+    throw IoError(path_, "cannot be written", kind_name(status.st_mode), "a regular file or nothing");
+  };
+  struct stat status {};
+  if (::stat(path_.c_str(), &status) == 0) require_regular(status);
+  descriptor_ = file_system().open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY, 0644);
+  if (descriptor_ < 0) throw IoError(path_, "cannot be opened for appending: " + reason(errno));
+  size_before_ = ::fstat(descriptor_, &status) == 0 ? status.st_size : 0;
+}
+
+AppendFile::~AppendFile() {
+  if (descriptor_ >= 0) file_system().close(descriptor_);
+}
+
+void AppendFile::append(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = file_system().write(descriptor_, text.data(), text.size());
+    if (count <= 0) throw IoError(path_, "cannot be appended to: " + reason(count < 0 ? errno : EIO));
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+bool is_present(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error) || error;
 }
 
 std::string read_text_file(const std::filesystem::path& path, int64_t max_bytes, Symlinks symlinks) {

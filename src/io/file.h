@@ -31,6 +31,8 @@ class InputFile {
   const std::string& name() const { return name_; }
   /// Size when it was opened.
   int64_t size() const { return size_; }
+  /// Throws DataError when the file's size or time of change is no longer what it was when it was opened.
+  void require_unchanged() const;
   /// Fills `out` from byte `offset` on; throws DataError when the file ends before, IoError when the read fails.
   void read_at(int64_t offset, std::span<std::byte> out) const;
 
@@ -38,6 +40,7 @@ class InputFile {
   std::string name_;
   int descriptor_ = -1;
   int64_t size_ = 0;
+  int64_t changed_nanoseconds_ = 0;  ///< time of the last change of content, when it was opened
 };
 
 /// A file that appears under its name only when it is complete: written under a temporary name beside it, then fsync,
@@ -66,6 +69,32 @@ class AtomicFile {
   int descriptor_ = -1;
   int64_t bytes_written_ = 0;
 };
+
+/// A log that grows at its end, through whatever crashes lie between; made when absent.
+class AppendFile {
+ public:
+  /// Throws IoError when it cannot be opened or when something that is not a regular file has the name: a FIFO would
+  /// wait for its reader.
+  explicit AppendFile(const std::filesystem::path& path);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  const std::string& name() const { return path_; }
+  /// Size when it was opened; 0: it is new.
+  int64_t size_before() const { return size_before_; }
+  /// Hands the text to the system; throws IoError when not all of it was taken.
+  void append(std::string_view text);
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  int64_t size_before_ = 0;
+};
+
+/// False only when nothing has the name. What cannot be looked at (no permission, a loop of links) is there, so that
+/// opening it says why it cannot be read.
+bool is_present(const std::filesystem::path& path);
 
 /// The whole file; DataError when it is longer than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path, int64_t max_bytes, Symlinks symlinks = Symlinks::kFollow);

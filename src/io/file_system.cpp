@@ -46,19 +46,21 @@ ssize_t FileSystem::write(int descriptor, const void* data, size_t bytes) {
 }
 
 int FileSystem::fsync(int descriptor) {
-  return ::fsync(descriptor);
+  return restarted([&] { return ::fsync(descriptor); });
 }
 
 int FileSystem::close(int descriptor) {
-  return ::close(descriptor);
+  // Linux has released the descriptor even when a signal came between: a second close could hit another file's.
+  const int result = ::close(descriptor);
+  return result != 0 && errno == EINTR ? 0 : result;
 }
 
 int FileSystem::rename(const char* from, const char* to) {
-  return std::rename(from, to);
+  return restarted([&] { return std::rename(from, to); });
 }
 
 int FileSystem::unlink(const char* path) {
-  return ::unlink(path);
+  return restarted([&] { return ::unlink(path); });
 }
 
 int64_t FileSystem::free_bytes(const char* path) {

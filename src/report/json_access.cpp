@@ -13,7 +13,7 @@ constexpr int64_t kLargestFileBytes = int64_t{1} << 30;
 
 void each_line(const std::filesystem::path& path,
                const std::function<void(std::string_view line, const std::string& where)>& visit) {
-  if (!std::filesystem::exists(path)) return;
+  if (!is_present(path)) return;
   const std::string text = read_text_file(path, kLargestFileBytes);
   int64_t number = 0;
   for (size_t start = 0, end = 0; (end = text.find('\n', start)) != std::string::npos; start = end + 1) {

@@ -87,7 +87,7 @@ MemoryFacts memory_facts(const JsonObject& memory) {
 }
 
 void read_memory(const fs::path& path, RunFolder& run) {
-  if (!fs::exists(path)) return;
+  if (!is_present(path)) return;
   const nlohmann::json file = read_json_file(path);
   const JsonObject object(file, path.string());
   if (const nlohmann::json* const model = object.find("model")) {
@@ -101,7 +101,7 @@ void read_memory(const fs::path& path, RunFolder& run) {
 }
 
 void read_timeline(const fs::path& path, RunFolder& run) {
-  if (!fs::exists(path)) return;
+  if (!is_present(path)) return;
   const nlohmann::json file = read_json_file(path);
   const JsonObject object(file, path.string());
   TimelineFacts facts{.num_sampled_steps = object.integer("sampled_steps").value_or(0)};
@@ -155,7 +155,7 @@ std::string folder_name(const fs::path& folder) {
 }  // namespace
 
 RunFolder read_run_folder(const fs::path& folder) {
-  if (!fs::exists(folder / "run.toml")) {
+  if (!is_present(folder / "run.toml")) {
     throw DataError(folder.string(), "is not a run folder", "no run.toml in it", "the folder of a litespark train");
   }
   RunFolder run{.name = folder_name(folder), .run_toml = read_text_file(folder / "run.toml", kLargestConfigBytes)};

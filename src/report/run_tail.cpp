@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 /// The whole lines among the file's last bytes.
 std::string last_lines(const fs::path& path, int64_t tail_bytes) {
-  if (!fs::exists(path)) return {};
+  if (!is_present(path)) return {};
   const InputFile file(path);
   const int64_t size = std::min(file.size(), tail_bytes);
   std::string text(static_cast<size_t>(size), '\0');
@@ -92,7 +92,7 @@ std::optional<double> RunTail::data_wait_share() const {
 }
 
 RunTail read_run_tail(const fs::path& folder, int64_t tail_bytes) {
-  if (!fs::exists(folder / "run.toml")) {
+  if (!is_present(folder / "run.toml")) {
     throw DataError(folder.string(), "is not a run folder", "no run.toml in it", "the folder of a litespark train");
   }
   RunTail tail{.total_steps = total_steps_of(folder / "run.toml")};

@@ -75,9 +75,8 @@ std::string energy_lines(int64_t step, const EnergyAccount& stretch) {
   return lines;
 }
 
-EnergyLog::EnergyLog(const std::filesystem::path& path) : name_(path.string()) {
-  std::string text;
-  if (std::filesystem::exists(path)) text = read_text_file(path, kLargestLogBytes);
+EnergyLog::EnergyLog(const std::filesystem::path& path) : file_(path) {
+  const std::string text = read_text_file(path, kLargestLogBytes);
   for (size_t start = 0; start < text.size();) {
     const size_t end = std::min(text.find('\n', start), text.size());
     if (const auto record = read_record(std::string_view(text).substr(start, end - start))) {
@@ -88,15 +87,11 @@ EnergyLog::EnergyLog(const std::filesystem::path& path) : name_(path.string()) {
     }
     start = end + 1;
   }
-  stream_.open(path, std::ios::app | std::ios::binary);
-  if (!text.empty() && text.back() != '\n') stream_ << "\n";  // a torn record ends here
-  if (!stream_) throw IoError(name_, "cannot be opened for writing");
+  if (!text.empty() && text.back() != '\n') file_.append("\n");  // a torn record ends here
 }
 
 void EnergyLog::add(int64_t step, const EnergyAccount& stretch) {
-  stream_ << energy_lines(step, stretch);
-  stream_.flush();
-  if (!stream_) throw IoError(name_, "could not be written; is the disk full?");
+  file_.append(energy_lines(step, stretch));
 }
 
 }  // namespace litespark

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "io/file.h"
 #include "meter/energy_account.h"
 
 namespace litespark {
@@ -29,8 +29,7 @@ class EnergyLog {
   void add(int64_t step, const EnergyAccount& stretch);
 
  private:
-  std::string name_;
-  std::ofstream stream_;
+  AppendFile file_;
   EnergyAccount recorded_;
 };
 

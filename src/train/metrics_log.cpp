@@ -29,7 +29,7 @@ std::string step_json(const StepRecord& record, int64_t step_tokens, const StepM
          ", \"skipped\": " + (record.skipped ? "true" : "false") + "}";
 }
 
-MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t steps_done) : name_(path.string()) {
+MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t steps_done) {
   const std::string kept = lines_up_to_step(path, steps_done);
   for (size_t start = 0; start < kept.size();) {
     const size_t end = kept.find('\n', start);
@@ -38,8 +38,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t steps_done) : 
     start = end + 1;
   }
   write_text_file(path, kept);
-  stream_.open(path, std::ios::app | std::ios::binary);
-  if (!stream_) throw IoError(name_, "cannot be opened for writing");
+  file_.emplace(path);
 }
 
 void MetricsLog::add(const StepRecord& record, const StepMeasurements& measurements) {
@@ -61,9 +60,7 @@ void MetricsLog::add_warning(int64_t step, const std::string& text) {
 }
 
 void MetricsLog::write(const std::string& line) {
-  stream_ << line << "\n";
-  stream_.flush();
-  if (!stream_) throw IoError(name_, "could not be written; is the disk full?");
+  file_->append(line + "\n");
 }
 
 }  // namespace litespark

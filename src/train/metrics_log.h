@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 
+#include "io/file.h"
 #include "train/run_loop.h"
 
 namespace litespark {
@@ -42,8 +42,7 @@ class MetricsLog {
  private:
   void write(const std::string& line);
 
-  std::string name_;
-  std::ofstream stream_;
+  std::optional<AppendFile> file_;
   int64_t tokens_before_ = 0;  ///< cumulative tokens of the step before
 };
 

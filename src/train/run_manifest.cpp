@@ -22,7 +22,7 @@ nlohmann::json json_of(const RunStart& start) {
 }
 
 nlohmann::json read_starts(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return nlohmann::json::array();
+  if (!is_present(path)) return nlohmann::json::array();
   const nlohmann::json manifest = read_json_file(path);
   const bool is_ours = manifest.is_object() && manifest.contains("starts") && manifest["starts"].is_array() &&
                        manifest.value("format", nlohmann::json()) == kFormat;

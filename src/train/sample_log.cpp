@@ -14,16 +14,13 @@ std::string sample_json(const TextSample& sample) {
          ", \"text\": " + json_string(sample.text) + "}";
 }
 
-SampleLog::SampleLog(const std::filesystem::path& path, int64_t steps_done) : name_(path.string()) {
+SampleLog::SampleLog(const std::filesystem::path& path, int64_t steps_done) {
   write_text_file(path, lines_up_to_step(path, steps_done));
-  stream_.open(path, std::ios::app | std::ios::binary);
-  if (!stream_) throw IoError(name_, "cannot be opened for writing");
+  file_.emplace(path);
 }
 
 void SampleLog::add(const TextSample& sample) {
-  stream_ << sample_json(sample) << "\n";
-  stream_.flush();
-  if (!stream_) throw IoError(name_, "could not be written; is the disk full?");
+  file_->append(sample_json(sample) + "\n");
 }
 
 }  // namespace litespark

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 #include <string>
+
+#include "io/file.h"
 
 namespace litespark {
 
@@ -29,8 +31,7 @@ class SampleLog {
   void add(const TextSample& sample);
 
  private:
-  std::string name_;
-  std::ofstream stream_;
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace litespark

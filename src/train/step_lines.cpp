@@ -26,13 +26,13 @@ std::optional<int64_t> integer_in_line(std::string_view line, std::string_view k
 
 std::string lines_up_to_step(const std::filesystem::path& path, int64_t last_step) {
   std::string kept;
-  if (!std::filesystem::exists(path)) return kept;
+  if (!is_present(path)) return kept;
   const std::string text = read_text_file(path, kLargestLogBytes);
   for (size_t start = 0; start < text.size();) {
     const size_t end = std::min(text.find('\n', start), text.size());
     const std::string_view line = std::string_view(text).substr(start, end - start);
     const auto step = integer_in_line(line, "step");
-    if (step && *step <= last_step) kept.append(line).append("\n");
+    if (step && *step >= 0 && *step <= last_step) kept.append(line).append("\n");
     start = end + 1;
   }
   return kept;

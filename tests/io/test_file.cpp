@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "io/file.h"
 #include "support/error_text.h"
 #include "support/failing_file_system.h"
+#include "support/power_loss.h"
 #include "support/temporary_folder.h"
 
 namespace litespark {
@@ -87,6 +89,29 @@ TEST(File, HoldsTheOldOrTheNewTextAfterACrashAtAnyCall) {
     EXPECT_EQ(file_text(path), call == 5 ? "new text" : "old") << call;
     write_text_file(path, "after restart");
     EXPECT_EQ(file_text(path), "after restart");
+  }
+}
+
+TEST(File, HoldsTheOldOrTheNewTextAfterAPowerLossAtAnyCall) {  // fault:A2
+  bool is_off = true;
+  for (int64_t call = 0; is_off; ++call) {
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      const TemporaryFolder folder;
+      const fs::path path = folder.write("a.txt", "old");
+      test::PowerLossFileSystem disk(call);
+      {
+        const ScopedFileSystem scope(disk);
+        try {
+          write_text_file(path, "new text");
+        } catch (const IoError&) {
+          EXPECT_TRUE(disk.is_off());
+        }
+      }
+      is_off = disk.is_off();
+      disk.lose(seed);
+      const std::string text = file_text(path);
+      EXPECT_TRUE(text == "new text" || (text == "old" && is_off)) << call << " " << seed << " " << text;
+    }
   }
 }
 
@@ -199,6 +224,69 @@ TEST(File, KnowsTheFreeSpace) {
   EXPECT_THROW(free_bytes(folder.path() / "none"), IoError);
   EXPECT_NO_THROW(sync_folder(folder.path()));
   EXPECT_THROW(sync_folder(folder.path() / "none"), IoError);
+}
+
+TEST(File, ALogGrowsAtItsEndOverRestarts) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "log";
+  {
+    AppendFile log(path);
+    EXPECT_EQ(log.size_before(), 0);
+    log.append("one\n");
+    log.append("two\n");
+  }
+  AppendFile log(path);
+  EXPECT_EQ(log.size_before(), 8);
+  FailingFileSystem failing({.at_call = 0, .kind = FailingFileSystem::Kind::kShortWrite, .only = "write"});
+  const ScopedFileSystem scope(failing);
+  log.append("three\n");
+  EXPECT_TRUE(failing.has_failed());
+  EXPECT_EQ(file_text(path), "one\ntwo\nthree\n");
+}
+
+TEST(File, ALogOnAFullOrBrokenDiskSaysSo) {  // fault:A3, fault:A5
+  for (const int error : {ENOSPC, EIO}) {
+    const TemporaryFolder folder;
+    AppendFile log(folder.path() / "log");
+    FailingFileSystem failing({.at_call = 0, .error = error});
+    const ScopedFileSystem scope(failing);
+    EXPECT_TRUE(contains(error_text<IoError>([&] { log.append("x"); }), "cannot be appended to"));
+  }
+}
+
+TEST(File, ALogRefusesWhatIsNotARegularFileWithoutWaiting) {  // fault:A14
+  const TemporaryFolder folder;
+  const fs::path fifo = folder.path() / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_TRUE(contains(error_text<IoError>([&] { AppendFile log(fifo); }), "a FIFO"));
+  EXPECT_TRUE(contains(error_text<IoError>([&] { AppendFile log(folder.path()); }), "a folder"));
+  const fs::path full = folder.path() / "full";
+  fs::create_symlink("/dev/full", full);
+  EXPECT_TRUE(contains(error_text<IoError>([&] { AppendFile log(full); }), "a device"));
+  const fs::path loop = folder.path() / "loop";
+  fs::create_symlink("loop", loop);
+  EXPECT_TRUE(contains(error_text<IoError>([&] { AppendFile log(loop); }), "symbolic links"));
+}
+
+TEST(File, OnlyWhatNobodyMadeIsAbsent) {
+  const TemporaryFolder folder;
+  EXPECT_FALSE(is_present(folder.path() / "none"));
+  EXPECT_TRUE(is_present(folder.write("some", "")));
+  fs::create_symlink("loop", folder.path() / "loop");
+  EXPECT_TRUE(is_present(folder.path() / "loop"));
+}
+
+TEST(File, NoticesAChangeInPlace) {  // fault:D15
+  const TemporaryFolder folder;
+  const fs::path path = folder.write("shard", "12345678");
+  const InputFile file(path);
+  EXPECT_NO_THROW(file.require_unchanged());
+  folder.write("shard", "12345679");
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
+  EXPECT_TRUE(contains(error_text<DataError>([&] { file.require_unchanged(); }), "shard"));
+  const InputFile again(path);
+  fs::resize_file(path, 4);
+  EXPECT_TRUE(contains(error_text<DataError>([&] { again.require_unchanged(); }), "4 bytes"));
 }
 
 }  // namespace
