@@ -14,13 +14,12 @@
 #include "io/hf_folder.h"
 #include "io/sealed_folder.h"
 #include "model_folder.h"
+#include "train/checkpoint.h"
 
 namespace litespark::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kOptimizerFile = "optimizer.safetensors";
 
 enum class TargetDType : uint8_t { kAsItIs, kF32, kBF16 };
 

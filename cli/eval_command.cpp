@@ -41,6 +41,7 @@ class EvalCommand final : public Command {
     const std::filesystem::path folder = resolve_model_folder(line.positionals.at(0));
     const ModelConfig config = read_hf_config(folder / "config.json");
     ShardSet shards = ShardSet::open(line.positionals.at(1));
+    shards.verify();
     if (shards.description().vocab_size > config.vocab_size) {
       throw ConfigError("DATA", "its tokenizer has more ids than the model's vocabulary",
                         shards.description().vocab_size, "at most " + std::to_string(config.vocab_size));
@@ -52,7 +53,11 @@ class EvalCommand final : public Command {
     LoadedModel model(folder, model_, {.batch = shape});
     const double text_bytes = static_cast<double>(shards.description().text_bytes);
     const ShardSource source(std::move(shards), {.shape = shape, .is_shuffled = false});
-    print(evaluate_all(model.executor(), source), text_bytes);
+    const EvalResult result = evaluate_all(model.executor(), source);
+    if (!std::isfinite(result.loss)) {
+      throw NumericError("eval", "the loss is not finite", result.loss, "a finite loss", "look at the model's weights");
+    }
+    print(result, text_bytes);
     return ExitCode::kDone;
   }
 

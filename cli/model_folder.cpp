@@ -2,14 +2,18 @@
 #include "model_folder.h"
 
 #include "io/hf_config.h"
+#include "io/sealed_folder.h"
 #include "run_setup.h"
+#include "train/checkpoint.h"
 #include "train/checkpoint_store.h"
 
 namespace litespark::cli {
 
 namespace fs = std::filesystem;
 
-fs::path resolve_model_folder(const fs::path& path) {
+namespace {
+
+fs::path find_model_folder(const fs::path& path) {
   std::error_code error;
   if (fs::exists(path / "config.json", error)) return path;
   if (fs::is_directory(path / "checkpoints", error)) {
@@ -17,8 +21,25 @@ fs::path resolve_model_folder(const fs::path& path) {
     if (const auto newest = store.newest()) return store.path_of(*newest);
     throw ConfigError("MODEL", "the run has no checkpoint yet", path.string(), "a run that has saved");
   }
-  throw ConfigError("MODEL", "is no model", path.string(),
+  throw ConfigError("MODEL", "is no model", path.string() + (error ? ": " + error.message() : ""),
                     "a folder with config.json, or a run folder with checkpoints");
+}
+
+/// Of a checkpoint, what generation and evaluation read. Other files may have been put beside it.
+void check_model_files(const fs::path& folder) {
+  if (!is_sealed(folder)) return;
+  const SealedManifest manifest = check_manifest(folder);
+  for (const auto& [name, file] : manifest.files) {
+    if (name != kOptimizerFile) check_sealed_file(folder, manifest, name);
+  }
+}
+
+}  // namespace
+
+fs::path resolve_model_folder(const fs::path& path) {
+  const fs::path folder = find_model_folder(path);
+  check_model_files(folder);
+  return folder;
 }
 
 void ModelOptions::visit(Fields& fields) {

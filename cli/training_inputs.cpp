@@ -16,6 +16,15 @@ constexpr int64_t kLargestTextBytes = int64_t{4} << 30;
 /// Keeps held-out synthetic tokens apart from the run's own.
 constexpr uint64_t kEvalSeedOffset = uint64_t{1} << 63;
 
+/// A checkpoint must not carry a tokenizer that gives its ids other meanings.
+void require_tokenizer_of(const ShardSet& shards, const std::string& folder) {
+  if (folder.empty()) return;
+  const std::string hash = hash_file(std::filesystem::path(folder) / "tokenizer.json");
+  if (hash == shards.description().tokenizer_hash) return;
+  throw ConfigError("data.tokenizer", folder + " is not the tokenizer that made the shards", hash,
+                    shards.description().tokenizer_hash);
+}
+
 }  // namespace
 
 void refuse_unsupported(const RunConfig& config) {
@@ -38,6 +47,8 @@ std::unique_ptr<BatchSource> make_source(const RunConfig& config, const Program&
     case DataSource::kShards: break;
   }
   ShardSet shards = ShardSet::open(path);
+  if (config.data.verify) shards.verify();
+  require_tokenizer_of(shards, config.data.tokenizer);
   if (shards.description().vocab_size > program.config.vocab_size) {
     throw ConfigError("data.path", "the shards' tokenizer has more ids than the model's vocabulary",
                       shards.description().vocab_size,

@@ -35,6 +35,7 @@ ShardDescription parse_fields(const nlohmann::json& json, const std::string& whe
                                .vocab_size = get_count(fields, "vocab_size"),
                                .token_bytes = static_cast<int>(get_count(fields, "token_bytes")),
                                .text_bytes = get_count(fields, "text_bytes")};
+  if (description.vocab_size == 0) throw DataError(fields.label("vocab_size"), "must be positive", 0, "1 or more");
   if (description.token_bytes != token_bytes_of(description.vocab_size)) {
     throw DataError(fields.label("token_bytes"), "does not fit the vocabulary", description.token_bytes,
                     token_bytes_of(description.vocab_size));

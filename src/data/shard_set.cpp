@@ -27,7 +27,7 @@ void require_size(const InputFile& file, int64_t elements, int64_t element_bytes
 
 /// Cumulative ends of one shard, checked, shifted by the tokens before it.
 void append_ends(const fs::path& path, const ShardInfo& shard, int64_t first_token, std::vector<int64_t>& ends) {
-  const InputFile file(path);
+  const InputFile file(path, Symlinks::kRefuse);
   require_size(file, shard.documents, sizeof(uint64_t));
   std::vector<uint64_t> raw(static_cast<size_t>(shard.documents));
   file.read_at(0, std::as_writable_bytes(std::span(raw)));
@@ -57,21 +57,29 @@ void widen(std::span<const std::byte> bytes, std::span<int32_t> out) {
 }  // namespace
 
 ShardSet ShardSet::open(const fs::path& folder) {
-  const fs::path description_path = folder / "shards.json";
+  constexpr const char* kDescription = "shards.json";
   if (!is_sealed(folder)) {
-    throw DataError(folder.string(), "is not a complete folder of shards: it has no COMPLETE marker", "no marker",
+    std::error_code error;
+    const bool is_folder = fs::is_directory(folder, error);
+    throw DataError(folder.string(), "is not a complete folder of shards",
+                    error       ? error.message()
+                    : is_folder ? "no COMPLETE marker"
+                                : "no folder",
                     "a folder made by `litespark prepare`");
   }
+  const SealedManifest manifest = check_seal(folder);
+  const std::string where = (folder / kDescription).string();
   ShardSet set;
   set.folder_ = folder;
   set.description_ =
-      parse_shard_description(read_text_file(description_path, kMaxDescriptionBytes), description_path.string());
+      parse_shard_description(read_sealed_text(folder, manifest, kDescription, kMaxDescriptionBytes), where);
   int64_t first_token = 0;
   for (const ShardInfo& shard : set.description_.shards) {
-    InputFile tokens(path_inside(folder, shard.name + ".tokens", description_path.string()));
+    InputFile tokens(path_inside(folder, shard.name + ".tokens", where), Symlinks::kRefuse);
     require_size(tokens, shard.tokens, set.description_.token_bytes);
-    append_ends(path_inside(folder, shard.name + ".ends", description_path.string()), shard, first_token,
-                set.document_ends_);
+    const fs::path ends = path_inside(folder, shard.name + ".ends", where);
+    append_ends(ends, shard, first_token, set.document_ends_);
+    check_sealed_file(folder, manifest, shard.name + ".ends");
     set.shards_.push_back({.file = std::move(tokens), .first_token = first_token, .tokens = shard.tokens});
     first_token += shard.tokens;
   }
@@ -83,6 +91,7 @@ void ShardSet::read_shard(const Shard& shard, int64_t first, std::span<int32_t> 
   const int64_t token_bytes = description_.token_bytes;
   std::vector<std::byte> raw(out.size() * static_cast<size_t>(token_bytes));
   shard.file.read_at((first - shard.first_token) * token_bytes, raw);
+  shard.file.require_unchanged();
   if (token_bytes == 2) {
     widen<uint16_t>(raw, out);
   } else {

@@ -14,8 +14,8 @@ namespace litespark {
 
 class ShardSet {
  public:
-  /// Checks the description against the files' sizes and reads the document ends. The contents' hashes are checked by
-  /// verify(), which reads everything. Throws DataError, IoError.
+  /// Holds everything but the tokens themselves against the folder's seal and reads the document ends; verify() reads
+  /// the tokens too. Throws DataError, IoError.
   static ShardSet open(const std::filesystem::path& folder);
 
   const ShardDescription& description() const { return description_; }
@@ -28,7 +28,7 @@ class ShardSet {
   int64_t document_end(int64_t index) const { return document_ends_[static_cast<size_t>(index)]; }
 
   /// Tokens [first, first + out.size()) counted over all shards. Thread-safe. DataError when an id lies outside the
-  /// vocabulary or the file has changed.
+  /// vocabulary or the file has changed since it was opened.
   void read(int64_t first, std::span<int32_t> out) const;
   /// Holds every byte against the folder's seal.
   void verify() const;

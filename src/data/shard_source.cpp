@@ -14,6 +14,11 @@ ShardSource::ShardSource(ShardSet shards, Options options) : shards_(std::move(s
     throw DataError("data.path", "holds fewer tokens than one sequence and its last label", shards_.num_tokens(),
                     std::to_string(options_.shape.max_length + 1) + " or more");
   }
+  if (options_.mode == PackingMode::kDocuments && shards_.num_tokens() == shards_.num_documents()) {
+    throw DataError("data.path", "holds no document of two tokens, so there is nothing to predict",
+                    std::to_string(shards_.num_documents()) + " documents of one token",
+                    "a document of two tokens or more");
+  }
 }
 
 std::shared_ptr<const PackedEpoch> ShardSource::make_epoch(uint64_t epoch) const {

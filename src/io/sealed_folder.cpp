@@ -62,7 +62,7 @@ SealedManifest parse_manifest(const std::string& text, const std::string& where)
   return manifest;
 }
 
-void check_file(const fs::path& path, const SealedFile& expected) {
+void check_size(const fs::path& path, const SealedFile& expected) {
   std::error_code error;
   const auto bytes = fs::file_size(path, error);
   if (error) throw DataError(path.string(), "is missing");
@@ -70,10 +70,17 @@ void check_file(const fs::path& path, const SealedFile& expected) {
     throw DataError(path.string(), "has the wrong size", bytes, expected.bytes,
                     "the file is truncated or was replaced");
   }
-  const std::string hash = hash_file(path, Symlinks::kRefuse);
-  if (hash != expected.hash) {
-    throw DataError(path.string(), "is damaged or belongs to another save: content hash differs", hash, expected.hash);
-  }
+}
+
+const SealedFile& covered(const fs::path& folder, const SealedManifest& manifest, const std::string& name) {
+  const auto found = manifest.files.find(name);
+  if (found == manifest.files.end()) throw DataError((folder / name).string(), "is not part of the sealed folder");
+  return found->second;
+}
+
+void require_hash(const fs::path& path, const std::string& hash, const SealedFile& expected) {
+  if (hash == expected.hash) return;
+  throw DataError(path.string(), "is damaged or belongs to another save: content hash differs", hash, expected.hash);
 }
 
 }  // namespace
@@ -120,7 +127,7 @@ bool is_sealed(const fs::path& folder) {
   return fs::symlink_status(folder / kCompleteMarker, error).type() == fs::file_type::regular;
 }
 
-SealedManifest check_sealed_folder(const fs::path& folder) {
+SealedManifest check_manifest(const fs::path& folder) {
   if (!is_sealed(folder)) {
     throw DataError(folder.string(), "is not complete: it has no COMPLETE marker, so its writer was interrupted");
   }
@@ -129,11 +136,34 @@ SealedManifest check_sealed_folder(const fs::path& folder) {
   if (marker != marker_text(manifest_text)) {
     throw DataError((folder / kCompleteMarker).string(), "does not vouch for manifest.json: one of them is damaged");
   }
-  SealedManifest manifest = parse_manifest(manifest_text, (folder / kManifest).string());
-  for (const auto& [name, file] : manifest.files) check_file(path_inside(folder, name, kManifest), file);
-  for (const std::string& name : plain_files(folder)) {
-    if (!manifest.files.contains(name)) throw DataError((folder / name).string(), "is not part of the sealed folder");
-  }
+  return parse_manifest(manifest_text, (folder / kManifest).string());
+}
+
+SealedManifest check_seal(const fs::path& folder) {
+  SealedManifest manifest = check_manifest(folder);
+  for (const std::string& name : plain_files(folder)) (void)covered(folder, manifest, name);
+  for (const auto& [name, file] : manifest.files) check_size(path_inside(folder, name, kManifest), file);
+  return manifest;
+}
+
+void check_sealed_file(const fs::path& folder, const SealedManifest& manifest, const std::string& name) {
+  const SealedFile& expected = covered(folder, manifest, name);
+  const fs::path path = path_inside(folder, name, kManifest);
+  require_hash(path, hash_file(path, Symlinks::kRefuse), expected);
+}
+
+std::string read_sealed_text(const fs::path& folder, const SealedManifest& manifest, const std::string& name,
+                             int64_t max_bytes) {
+  const SealedFile& expected = covered(folder, manifest, name);
+  const fs::path path = path_inside(folder, name, kManifest);
+  std::string text = read_text_file(path, max_bytes, Symlinks::kRefuse);
+  require_hash(path, hash_text(text), expected);
+  return text;
+}
+
+SealedManifest check_sealed_folder(const fs::path& folder) {
+  SealedManifest manifest = check_seal(folder);
+  for (const auto& [name, file] : manifest.files) check_sealed_file(folder, manifest, name);
   return manifest;
 }
 

@@ -48,6 +48,21 @@ class SealedFolderWriter {
 /// True when the marker is there: cheap, says nothing about damage.
 bool is_sealed(const std::filesystem::path& folder);
 
+/// The manifest, held against the marker; DataError when either is damaged.
+SealedManifest check_manifest(const std::filesystem::path& folder);
+
+/// Holds the marker against the manifest and the files' names and sizes against both; reads no other content. Throws
+/// DataError as check_sealed_folder does.
+SealedManifest check_seal(const std::filesystem::path& folder);
+
+/// Holds one file's content against what its folder's manifest says of it; DataError names it when it is damaged,
+/// missing or not covered.
+void check_sealed_file(const std::filesystem::path& folder, const SealedManifest& manifest, const std::string& name);
+
+/// Text of a file of a sealed folder, its content checked.
+std::string read_sealed_text(const std::filesystem::path& folder, const SealedManifest& manifest,
+                             const std::string& name, int64_t max_bytes);
+
 /// Reads every file and holds it against the seal. Throws DataError naming the first file that is missing, unexpected,
 /// of another size or of another content; links and special files are refused.
 SealedManifest check_sealed_folder(const std::filesystem::path& folder);

@@ -32,6 +32,9 @@ void DataSection::visit(Fields& fields) {
               .help = "Loader threads that prepare batches ahead of the step.",
               .unit = "threads",
               .range = between(1, 256)});
+  fields.add({.path = "verify",
+              .value = &verify,
+              .help = "Read all shards before the first step and hold every byte against their manifest."});
 }
 
 namespace {

@@ -77,6 +77,7 @@ struct DataSection {
   int64_t seq_len = 1024;
   Packing packing = Packing::kDocuments;
   int64_t workers = 1;
+  bool verify = true;
 
   void visit(Fields& fields);
 };

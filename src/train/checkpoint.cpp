@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kStateFile = "state.json";
-constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kRunFile = "run.toml";
 /// state.json, config.json, headers, manifest: generous.
 constexpr int64_t kSmallFilesBytes = int64_t{1} << 20;
@@ -101,9 +100,9 @@ void read_optimizer(const fs::path& path, DType folder_dtype, Executor& executor
   }
 }
 
-CheckpointState read_state(const fs::path& folder) {
-  const fs::path path = folder / kStateFile;
-  return parse_checkpoint_state(read_text_file(path, kMaxStateBytes, Symlinks::kRefuse), path.string());
+CheckpointState read_state(const fs::path& folder, const SealedManifest& manifest) {
+  return parse_checkpoint_state(read_sealed_text(folder, manifest, kStateFile, kMaxStateBytes),
+                                (folder / kStateFile).string());
 }
 
 }  // namespace
@@ -148,12 +147,11 @@ int64_t checkpoint_bytes(const ParamTable& params, DType folder_dtype) {
 }
 
 std::map<std::string, std::string> read_checkpoint_tuning(const fs::path& folder) {
-  return read_state(folder).tuning;
+  return read_state(folder, check_seal(folder)).tuning;
 }
 
 ResumedState read_checkpoint(const fs::path& folder, const CheckpointContext& context, Executor& executor) {
-  check_sealed_folder(folder);
-  const CheckpointState state = read_state(folder);
+  const CheckpointState state = read_state(folder, check_sealed_folder(folder));
   require_same_run(state.identity, context.identity, folder.string());
   load_weights(executor, folder);
   read_optimizer(folder / kOptimizerFile, state.folder_dtype, executor);

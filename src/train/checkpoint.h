@@ -14,6 +14,9 @@
 
 namespace litespark {
 
+/// The moments' file of a checkpoint; no reader of the model needs it.
+inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
+
 /// What must be equal for a resume to mean anything, as readable text by name ("model", "data", "tokenizer",
 /// "schedule", "optimizer", "precision", "batch", "seed").
 using RunIdentity = std::map<std::string, std::string>;
@@ -65,7 +68,8 @@ struct ResumedState {
   std::map<std::string, std::string> tuning;
 };
 
-/// Only the choices made by timing, which a backend wants before anything is prepared. The seal is not checked.
+/// Only the choices made by timing, which a backend wants before anything is prepared. Holds state.json against the
+/// seal, and the other files' sizes.
 std::map<std::string, std::string> read_checkpoint_tuning(const std::filesystem::path& folder);
 
 /// Checks the seal, holds `context.identity` against the stored one (ConfigError listing every difference), then fills

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 
 #include "core/error.h"
 #include "data/shard_samples.h"
 #include "data/shard_set.h"
+#include "support/error_text.h"
 #include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// In place, with the time of change as it was.
+void overwrite_first_token(const fs::path& folder, std::string_view bytes) {
+  const fs::path path = folder / "shard-00000.tokens";
+  const auto time = fs::last_write_time(path);
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << bytes;
+  fs::last_write_time(path, time);
+}
 
 struct ShardSetTest : testing::Test {
   const test::TemporaryFolder scratch;
@@ -77,13 +87,38 @@ TEST_F(ShardSetTest, AFileThatShrinksDuringTheRunIsAnErrorWithItsName) {  // fau
 TEST_F(ShardSetTest, FindsIdsThatTheVocabularyLacks) {
   write_counting_shards(folder, 20, 1000);
   const ShardSet set = ShardSet::open(folder);
-  {
-    std::fstream file(folder / "shard-00000.tokens", std::ios::in | std::ios::out | std::ios::binary);
-    file.write("\xff\xff", 2);
-  }
+  overwrite_first_token(folder, "\xff\xff");
   std::vector<int32_t> tokens(20);
-  EXPECT_THROW(set.read(0, tokens), DataError);
+  EXPECT_TRUE(contains(error_text<DataError>([&] { set.read(0, tokens); }), "got 65535, expected 0 to 999"));
   EXPECT_THROW(set.verify(), DataError);
+}
+
+TEST_F(ShardSetTest, VerifyFindsAChangedTokenThatTheVocabularyHas) {  // fault:D15
+  write_counting_shards(folder, 20, 1000);
+  overwrite_first_token(folder, "\x05");
+  EXPECT_TRUE(contains(error_text<DataError>([&] { ShardSet::open(folder).verify(); }), "shard-00000.tokens"));
+}
+
+TEST_F(ShardSetTest, AFileThatIsRewrittenDuringTheRunIsAnErrorWithItsName) {  // fault:D15
+  write_counting_shards(folder, 20, 1000);
+  const ShardSet set = ShardSet::open(folder);
+  const fs::path path = folder / "shard-00000.tokens";
+  overwrite_first_token(folder, "\x05");
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
+  std::vector<int32_t> tokens(20);
+  EXPECT_TRUE(contains(error_text<DataError>([&] { set.read(0, tokens); }), "was changed while it was in use"));
+}
+
+TEST_F(ShardSetTest, BelievesNothingThatTheSealDoesNotCover) {
+  const auto refusal = [&] { return error_text<DataError>([&] { ShardSet::open(folder); }); };
+  for (const char* const name : {"shards.json", "shard-00000.ends", "manifest.json", "COMPLETE"}) {
+    write_counting_shards(folder, 20, 1000);
+    std::string text = test::file_text(folder / name);
+    text[text.size() / 2] ^= 1;
+    std::ofstream(folder / name, std::ios::binary) << text;
+    refusal();
+  }
+  EXPECT_TRUE(contains(error_text<DataError>([&] { ShardSet::open(scratch.path() / "none"); }), "No such file"));
 }
 
 TEST_F(ShardSetTest, RefusesEndsThatDoNotRise) {

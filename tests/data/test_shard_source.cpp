@@ -85,6 +85,16 @@ TEST_F(ShardSourceTest, SeedsGiveDifferentOrdersAndTheLoaderTheSameOne) {
   }
 }
 
+TEST_F(ShardSourceTest, RefusesDocumentsThatLeaveNothingToPredict) {  // fault:D16, report:B12
+  fs::remove_all(folder);
+  {
+    ShardWriter writer(folder, {.vocab_size = 10});
+    for (const int32_t id : {1, 2, 3}) writer.add(std::span(&id, 1), 1);
+    writer.finish();
+  }
+  EXPECT_THROW(source(PackingMode::kDocuments), DataError);
+}
+
 TEST_F(ShardSourceTest, RefusesAStreamShorterThanASequence) {  // fault:D16
   write_counting_shards(folder, 3, 1000);
   EXPECT_THROW(source(PackingMode::kStream), DataError);

@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "io/file_system.h"
 #include "io/sealed_folder.h"
+#include "support/power_loss.h"
 #include "support/temporary_folder.h"
 
 namespace litespark {
@@ -203,6 +204,55 @@ TEST_F(SealedFolderTest, AFailureOfAnyCallLeavesNoHalfFolderAndTheOldOneWhole) {
     EXPECT_EQ(std::distance(fs::directory_iterator(parent), {}), 1) << n;
   }
   EXPECT_GE(failures, 10);
+}
+
+TEST_F(SealedFolderTest, IsWholeOrAbsentAfterAPowerLossAtAnyCall) {  // fault:A2
+  const fs::path next = parent / "step-8";
+  int losses = 0;
+  bool is_off = true;
+  for (int64_t call = 0; is_off; ++call) {
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      SetUp();
+      write("a1");
+      test::PowerLossFileSystem disk(call);
+      bool has_thrown = false;
+      {
+        const ScopedFileSystem scope(disk);
+        try {
+          SealedFolderWriter writer(next, "b2");
+          write_text_file(writer.path() / "weights.bin", std::string(3000, 'v'));
+          write_text_file(writer.path() / "state.json", "{\"step\": 8}");
+          writer.seal();
+        } catch (const IoError&) {
+          has_thrown = true;
+        }
+      }
+      is_off = disk.is_off();
+      EXPECT_EQ(has_thrown, is_off) << call;
+      disk.lose(seed);
+      losses += is_off ? 1 : 0;
+      EXPECT_EQ(refusal(), "") << call << " " << seed;
+      if (is_sealed(next) || !is_off) {
+        EXPECT_NO_THROW(check_sealed_folder(next)) << call << " " << seed;
+      }
+    }
+  }
+  EXPECT_GT(losses, 8 * 20);
+}
+
+TEST_F(SealedFolderTest, OneFileCanBeHeldAgainstTheSealAlone) {  // fault:A6
+  write();
+  const SealedManifest manifest = check_seal(folder);
+  EXPECT_EQ(read_sealed_text(folder, manifest, "state.json", 100), "{\"step\": 7}");
+  EXPECT_NO_THROW(check_sealed_file(folder, manifest, "weights.bin"));
+  std::ofstream(folder / "weights.bin") << std::string(2999, 'w') + "v";
+  std::ofstream(folder / "state.json") << "{\"step\": 8}";
+  EXPECT_NO_THROW(check_seal(folder));  // sizes are as they were
+  EXPECT_THROW(check_sealed_file(folder, manifest, "weights.bin"), DataError);
+  EXPECT_THROW(read_sealed_text(folder, manifest, "state.json", 100), DataError);
+  EXPECT_THROW(check_sealed_file(folder, manifest, "other.bin"), DataError);
+  std::ofstream(folder / "state.json") << "{}";
+  EXPECT_THROW(check_seal(folder), DataError);
 }
 
 TEST_F(SealedFolderTest, RemovesWhatInterruptedWritersLeft) {
