@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `litespark train`: the plan, the weights or a checkpoint, then the loop.
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "data/loader.h"
 #include "io/file.h"
 #include "io/folder_lock.h"
+#include "io/sealed_folder.h"
 #include "machine.h"
 #include "progress.h"
 #include "report/page.h"
@@ -34,7 +36,11 @@ namespace fs = std::filesystem;
 std::optional<fs::path> resume_from(const RunConfig& config, const CheckpointStore& store) {
   const auto newest = store.newest();
   if (config.checkpoint.resume == "auto") return newest ? std::optional(store.path_of(*newest)) : std::nullopt;
-  if (config.checkpoint.resume != "never") return fs::path(config.checkpoint.resume);
+  if (config.checkpoint.resume != "never") {
+    if (is_sealed(config.checkpoint.resume)) return fs::path(config.checkpoint.resume);
+    throw ConfigError("checkpoint.resume", "is no complete checkpoint", config.checkpoint.resume,
+                      "auto, never or a step folder with its COMPLETE marker");
+  }
   if (newest) {
     throw ConfigError("checkpoint.resume", "\"never\", but the run folder holds checkpoints",
                       store.path_of(*newest).string(), "an empty run folder", "choose another `out`");
@@ -102,7 +108,10 @@ class TrainingRun {
                  .folder_dtype = config.precision.compute},
         trainer_(executor_, trainer_options(config), [this](uint64_t index) -> const Batch& { return next(index); }),
         take_sample_(make_sampler(config, executor_)) {
-    store_.clean();
+    for (const std::string& name : store_.clean()) {
+      std::cerr << "litespark: warning: " << store_.folder().string() << "/" << name
+                << " has no COMPLETE marker; it is set aside as incomplete-" << name << "\n";
+    }
     if (start.checkpoint) {
       const ResumedState resumed = read_checkpoint(*start.checkpoint, context_, executor_);
       trainer_.restore(resumed.progress);
@@ -253,6 +262,8 @@ class TrainCommand final : public Command {
   void visit_file(Fields& fields) override { defaults_.visit(fields); }
 
   ExitCode run(const CommandLine& line) override {
+    // A reader of the progress lines that goes away must not cost the run: it goes on and says so at the end (exit 4).
+    std::signal(SIGPIPE, SIG_IGN);
     RunConfig config = load_run(with_gpus(line, gpus_));
     refuse_unsupported(config);
     (void)grid_intensity(config.meter.grid, config.meter.grid_intensity);  // refused before anything is made

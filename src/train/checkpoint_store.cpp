@@ -51,9 +51,16 @@ fs::path CheckpointStore::path_of(int64_t step) const {
   return folder_ / (std::string(kPrefix) + std::to_string(step));
 }
 
+std::filesystem::directory_iterator CheckpointStore::entries() const {
+  std::error_code error;
+  fs::directory_iterator all(folder_, error);
+  if (error) throw IoError(folder_.string(), "cannot be listed: " + error.message());
+  return all;
+}
+
 std::vector<int64_t> CheckpointStore::steps() const {
   std::vector<int64_t> steps;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+  for (const fs::directory_entry& entry : entries()) {
     const auto step = step_of(entry.path().filename().string());
     if (step && entry.symlink_status().type() == fs::file_type::directory && is_sealed(entry.path())) {
       steps.push_back(*step);
@@ -70,7 +77,7 @@ std::optional<int64_t> CheckpointStore::newest() const {
 
 std::vector<std::string> CheckpointStore::incomplete() const {
   std::vector<std::string> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+  for (const fs::directory_entry& entry : entries()) {
     const std::string name = entry.path().filename().string();
     if (step_of(name) && !is_sealed(entry.path())) names.push_back(name);
   }
@@ -78,14 +85,23 @@ std::vector<std::string> CheckpointStore::incomplete() const {
   return names;
 }
 
-void CheckpointStore::clean() {
+std::vector<std::string> CheckpointStore::clean() {
   remove_partial_folders(folder_);
+  const int64_t newest_step = newest().value_or(-1);
+  std::vector<std::string> set_aside;
   for (const std::string& name : incomplete()) {
     std::error_code error;
-    fs::remove_all(folder_ / name, error);
-    if (error)
-      throw IoError((folder_ / name).string(), "an incomplete checkpoint cannot be removed: " + error.message());
+    if (step_of(name) > newest_step) {
+      fs::rename(folder_ / name, folder_ / ("incomplete-" + name), error);
+      set_aside.push_back(name);
+    } else {
+      fs::remove_all(folder_ / name, error);
+    }
+    if (error) {
+      throw IoError((folder_ / name).string(), "an incomplete checkpoint cannot be cleared away: " + error.message());
+    }
   }
+  return set_aside;
 }
 
 void CheckpointStore::set_latest(int64_t step) {

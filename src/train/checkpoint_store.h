@@ -30,8 +30,10 @@ class CheckpointStore {
   /// Names of step folders without a marker: leftovers that a resume must not trust.
   std::vector<std::string> incomplete() const;
 
-  /// Removes what interrupted saves left. Call it once, before the run writes.
-  void clean();
+  /// Removes what interrupted saves and deletions left. A step folder without a marker that is newer than every whole
+  /// one comes from neither: it is set aside as "incomplete-step-N", so that nobody's only checkpoint is lost. Returns
+  /// the names that were set aside. Call it once, before the run writes.
+  std::vector<std::string> clean();
   /// Points "latest" at a step, atomically.
   void set_latest(int64_t step);
   /// Deletes what the policy does not keep, after the newest has been checked; returns the deleted steps. DataError
@@ -41,6 +43,8 @@ class CheckpointStore {
   void require_space(int64_t bytes) const;
 
  private:
+  std::filesystem::directory_iterator entries() const;
+
   std::filesystem::path folder_;
 };
 

@@ -58,11 +58,25 @@ TEST_F(CheckpointStoreTest, CleansInterruptedSavesAndInterruptedDeletions) {
   CheckpointStore store(folder);
   seal(store, 1);
   seal(store, 2);
-  fs::remove(store.path_of(2) / kCompleteMarker);  // killed in the middle of a deletion
+  fs::remove(store.path_of(1) / kCompleteMarker);  // killed in the middle of a deletion
   fs::create_directories(folder / ".partial-step-3-aa");
-  store.clean();
-  EXPECT_EQ(store.steps(), (std::vector<int64_t>{1}));
+  EXPECT_TRUE(store.clean().empty());
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{2}));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
+}
+
+TEST_F(CheckpointStoreTest, SetsAsideANewerStepThatLostItsMarkerAndDeletesNothingOfIt) {  // report:B36
+  CheckpointStore store(folder);
+  seal(store, 1);
+  seal(store, 2);
+  fs::remove(store.path_of(2) / kCompleteMarker);
+  EXPECT_EQ(store.clean(), (std::vector<std::string>{"step-2"}));
+  EXPECT_EQ(store.newest(), 1);
+  EXPECT_EQ(read_text_file(folder / "incomplete-step-2" / "state.json", 100), "2");
+  seal(store, 2);  // its place is free again
+  fs::remove(store.path_of(2) / kCompleteMarker);
+  EXPECT_THROW(store.clean(), IoError);  // never over what was set aside before
+  EXPECT_EQ(read_text_file(store.path_of(2) / "state.json", 100), "2");
 }
 
 TEST_F(CheckpointStoreTest, SaysHowMuchSpaceIsMissing) {  // fault:A4
