@@ -6,13 +6,11 @@
 
 #include "commands.h"
 #include "core/text_table.h"
-#include "io/file.h"
+#include "io/run_file.h"
 #include "prepare/prepare.h"
 
 namespace litespark::cli {
 namespace {
-
-constexpr int64_t kLargestConfigBytes = int64_t{1} << 20;
 
 std::string set_line(const char* what, const ShardDescription& set) {
   return std::string(what) + ": " + count_text(set.documents()) + " documents, " + count_text(set.tokens()) +
@@ -36,7 +34,7 @@ class PrepareCommand final : public Command {
   ExitCode run(const CommandLine& line) override {
     const Fields fields = Fields::of(config_);
     const std::filesystem::path path = line.positionals.at(0);
-    read_toml(read_text_file(path, kLargestConfigBytes), path.filename().string(), fields);
+    read_toml(read_toml_text(path), path.filename().string(), fields);
     apply_overrides(line.overrides, fields);
     const bool is_terminal = isatty(STDERR_FILENO) == 1;
     const PrepareReport report = prepare_data(config_, [&](int64_t done, int64_t total) {

@@ -49,6 +49,11 @@ bool is_in_range(const FieldRange& range, double value) {
   return above_min && below_max;
 }
 
+/// As a person writes it; JSON has no word for what is not finite.
+std::string number_text(double value) {
+  return std::isfinite(value) ? json_number(value) : plain_number(value);
+}
+
 std::string found_text(const ConfigValue& value) {
   const auto list = [](const auto& items, auto text_of) {
     std::string out = "[";
@@ -57,8 +62,8 @@ std::string found_text(const ConfigValue& value) {
   };
   return std::visit(
       Overloaded{[](bool v) { return std::string(v ? "true" : "false"); }, [](int64_t v) { return std::to_string(v); },
-                 [](double v) { return json_number(v); }, [](const std::string& v) { return json_string(v); },
-                 [&](const std::vector<double>& v) { return list(v, json_number); },
+                 [](double v) { return number_text(v); }, [](const std::string& v) { return json_string(v); },
+                 [&](const std::vector<double>& v) { return list(v, number_text); },
                  [&](const std::vector<std::string>& v) { return list(v, json_string); }},
       value);
 }
@@ -110,6 +115,8 @@ struct Assigner {
   void operator()(Choice target) const { *target.index = static_cast<uint8_t>(choice()); }
   void operator()(std::string* target) const {
     if (!field.choices.empty()) choice();
+    // Texts become paths and messages, and a system call would end them at the NUL.
+    if (as<std::string>().find('\0') != std::string::npos) fail("holds a NUL character");
     *target = as<std::string>();
   }
   void operator()(std::vector<double>* target) const {
@@ -143,7 +150,12 @@ std::optional<Number> parse_whole(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   Number number{};
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (end != text.data() + text.size()) return std::nullopt;
+  if constexpr (std::is_floating_point_v<Number>) {
+    // 1e400 is a number, though none that fits: the range check says so.
+    if (status == std::errc::result_out_of_range) return std::numeric_limits<Number>::infinity();
+  }
+  if (status != std::errc()) return std::nullopt;
   return number;
 }
 

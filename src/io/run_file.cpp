@@ -85,15 +85,15 @@ class TomlReader {
   const Fields& fields_;
 };
 
-std::string read_run_text(const std::filesystem::path& path) {
+}  // namespace
+
+std::string read_toml_text(const std::filesystem::path& path) {
   std::error_code status;
   if (!std::filesystem::is_regular_file(path, status)) {
-    throw ConfigError(path.string(), "is not a file", "nothing to read", "a run file (TOML)");
+    throw ConfigError(path.string(), "is not a file", status ? status.message() : "nothing to read", "a TOML file");
   }
   return read_text_file(path, kLargestRunFileBytes);
 }
-
-}  // namespace
 
 void read_toml(std::string_view text, std::string_view name, const Fields& fields) {
   toml::table document;
@@ -127,7 +127,7 @@ void apply_overrides(std::span<const ConfigOverride> overrides, const Fields& fi
 RunConfig read_run_file(const std::filesystem::path& path, std::span<const ConfigOverride> overrides) {
   RunConfig config;
   const Fields fields = Fields::of(config);
-  read_toml(read_run_text(path), path.filename().string(), fields);
+  read_toml(read_toml_text(path), path.filename().string(), fields);
   apply_overrides(overrides, fields);
   if (config.out.empty()) config.out = "runs/" + path.stem().string();
   config.validate();

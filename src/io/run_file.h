@@ -17,6 +17,10 @@ struct ConfigOverride {
   std::string value;  ///< as typed
 };
 
+/// The text of a file that the user names for its settings. ConfigError when there is no such file, DataError above
+/// 1 MiB, IoError when reading fails.
+std::string read_toml_text(const std::filesystem::path& path);
+
 /// Assigns every key of a TOML document to its field. `name` is what errors call the document. Throws ConfigError with
 /// the line for bad TOML, an unknown key at any level (with the nearest one), a wrong type or a value out of range.
 void read_toml(std::string_view text, std::string_view name, const Fields& fields);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 #include "core/bf16.h"
 #include "core/checked.h"
@@ -48,6 +49,8 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
   try {
     text = safetensors_header_text(header_);
     parse_safetensors_header(text, data_bytes, path.string());
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     throw InternalError("safetensors", std::string("header cannot be written: ") + error.what());
   }

@@ -110,6 +110,9 @@ std::string DocumentReader::json_text(const std::string& line) const {
     throw DataError(where(), "has no text field \"" + options_.text_key + "\"", simdjson::error_message(error),
                     "a string", "set input.text_key");
   }
+  int times = 0;
+  for (const auto& field : document.get_object()) times += field.key == options_.text_key ? 1 : 0;
+  if (times > 1) throw DataError(where(), "has the field \"" + options_.text_key + "\" more than once", times, 1);
   return std::string(text);
 }
 

@@ -171,6 +171,13 @@ void PrepareConfig::validate() const {
   if ((output.eval_every > 0) != !output.eval_path.empty()) {
     throw ConfigError("output.eval_path", "goes with output.eval_every: set both or neither");
   }
+  if (output.eval_every == 1) {
+    throw ConfigError("output.eval_every", "would hold out every document", 1, "0 (none) or 2 or more");
+  }
+  const auto folder = [](const std::string& path) { return (fs::absolute(path) / "").lexically_normal(); };
+  if (output.eval_every > 0 && folder(output.path) == folder(output.eval_path)) {
+    throw ConfigError("output.eval_path", "is output.path", output.eval_path, "another folder");
+  }
 }
 
 void for_each_document(const PrepareConfig& config,

@@ -108,7 +108,21 @@ TEST_F(FieldsTest, RefusesValuesOutOfRange) {
   EXPECT_TRUE(contains(refused("engine.inner.depth", int64_t{10}), "1 to 9"));
   EXPECT_TRUE(contains(refused("count", int64_t{6}), "-5 to 5"));
   EXPECT_TRUE(contains(refused("engine.learning_rate", std::nan("")), "out of range"));
-  EXPECT_TRUE(contains(refused("engine.learning_rate", INFINITY), "out of range"));
+  EXPECT_TRUE(contains(refused("engine.learning_rate", INFINITY), "out of range; got inf"));
+  EXPECT_TRUE(contains(refused("engine.betas", std::vector<double>{NAN, 0.5}), "got [nan, 0.5]"));
+}
+
+TEST_F(FieldsTest, ANumberThatNoDoubleHoldsIsOutOfRange) {
+  for (const char* text : {"1e400", "-1e400"}) {
+    const std::string message = error_text<ConfigError>([&] { type("engine.learning_rate", text); });
+    EXPECT_TRUE(contains(message, "engine.learning_rate] out of range; got "));
+  }
+}
+
+TEST_F(FieldsTest, ATextHoldsNoNul) {
+  const std::string message = refused("name", std::string("a\0b", 3));
+  EXPECT_TRUE(contains(message, "name] holds a NUL character"));
+  EXPECT_TRUE(contains(message, "a\\u0000b"));
 }
 
 TEST_F(FieldsTest, AnUnknownChoiceNamesTheNearest) {

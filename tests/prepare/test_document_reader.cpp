@@ -50,6 +50,7 @@ TEST_F(DocumentReaderTest, NamesTheLineThatIsWrong) {
   }
   EXPECT_THROW(read("{\"text\": \"a\"}\n{\"te"), DataError);
   EXPECT_THROW(read("{\"other\": \"a\"}"), DataError);
+  EXPECT_THROW(read("{\"text\": \"a\", \"text\": \"b\"}"), DataError);  // two readers may take different ones
 }
 
 TEST_F(DocumentReaderTest, RefusesDocumentsBeyondTheLimit) {  // fault:D9

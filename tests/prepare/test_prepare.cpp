@@ -33,7 +33,7 @@ struct PrepareTest : testing::Test {
   }
 };
 
-TEST_F(PrepareTest, MakesShardsThatDecodeToTheText) {
+TEST_F(PrepareTest, MakesShardsThatDecodeToTheText) {  // report:B47
   config.input = {.paths = {write_lines("a.gz", 30)}, .split = DocumentSplit::kLine};
   config.tokenizer.append = "<|end|>";
   int64_t done = 0, total = -1;
@@ -89,6 +89,11 @@ TEST_F(PrepareTest, NamesWhatIsWrongAndLeavesNoFolder) {
   EXPECT_THROW(prepare_data(config), ConfigError);
   config.tokenizer.append = "";
   config.output.eval_every = 5;
+  EXPECT_THROW(prepare_data(config), ConfigError);
+  config.output.eval_path = config.output.path + "/";  // the same folder
+  EXPECT_THROW(prepare_data(config), ConfigError);
+  config.output.eval_path = config.output.path + "-eval";
+  config.output.eval_every = 1;  // nothing would be left
   EXPECT_THROW(prepare_data(config), ConfigError);
   EXPECT_FALSE(fs::exists(config.output.path));
 }
