@@ -32,6 +32,7 @@ test_packages='
   libgtest-dev
   librapidcheck-dev
   chromium
+  strace
   clang-format-14|clang-format
   clang-tidy-14|clang-tidy
 '

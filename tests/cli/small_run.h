@@ -35,8 +35,8 @@ class SmallRun {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
-  ProgramResult train(const std::vector<std::string>& more = {}) const {
-    return run_litespark(train_arguments(more), folder_.path().string());
+  ProgramResult train(const std::vector<std::string>& more = {}, const std::vector<std::string>& launcher = {}) const {
+    return run_litespark(train_arguments(more), folder_.path().string(), "", launcher);
   }
   /// Starts training and returns once the first step is recorded in `out`.
   std::unique_ptr<RunningLitespark> start(const std::string& out, std::vector<std::string> more) const {

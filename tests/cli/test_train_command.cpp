@@ -30,7 +30,7 @@ TEST(Train, WritesTheEffectiveConfigWhichTrainsTheSame) {  // report:B45 fault:F
             run.text("runs/small/checkpoints/step-6/model.safetensors"));
 }
 
-TEST(Train, ASignalSavesStopsAndTheRunGoesOnToTheSameEnd) {  // report:B6
+TEST(Train, ASignalSavesStopsAndTheRunGoesOnToTheSameEnd) {  // report:B6, fault:B1, report:B2
   const SmallRun run;
   const std::vector<std::string> settings = {"--train.steps=2000", "--checkpoint.every=500", "--train.log_every=500"};
   std::vector<std::string> whole = settings;
@@ -56,6 +56,30 @@ TEST(Train, ASignalSavesStopsAndTheRunGoesOnToTheSameEnd) {  // report:B6
   int steps = 0;
   for (size_t at = metrics.find("\"loss\""); at != std::string::npos; at = metrics.find("\"loss\"", at + 1)) ++steps;
   EXPECT_EQ(steps, 2000);
+}
+
+// As Slurm does at pre-emption: SIGCONT and SIGTERM, both again when the grace ends, then SIGKILL.
+TEST(Train, ASchedulersSignalsSaveOnceAndItsKillDamagesNothing) {  // fault:B2, report:B38
+  const SmallRun run;
+  const std::vector<std::string> settings = {"--train.steps=3000", "--checkpoint.every=20", "--train.log_every=500"};
+  std::vector<std::string> whole = settings;
+  whole.push_back("--out=whole");
+  ASSERT_EQ(run.train(whole).exit_code, 0);
+  const auto saved = [&](const char* out) {
+    return run.text(out + std::string("/checkpoints/step-3000/model.safetensors"));
+  };
+  for (const bool is_killed : {false, true}) {
+    const std::string out = is_killed ? "killed" : "stopped";
+    const auto program = run.start(out, settings);
+    for (const int signal : {SIGCONT, SIGTERM, SIGCONT, SIGTERM}) program->send(signal);
+    if (is_killed) program->send(SIGKILL);
+    EXPECT_EQ(program->wait().exit_code, is_killed ? 128 + SIGKILL : 5) << out;
+    std::vector<std::string> rest = settings;
+    rest.push_back("--out=" + out);
+    const ProgramResult resumed = run.train(rest);
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+    EXPECT_EQ(saved(out.c_str()), saved("whole")) << out;
+  }
 }
 
 TEST(Train, TheSignalOfTheUsersChoiceStopsToo) {

@@ -30,7 +30,7 @@ struct Streams {
 [[noreturn]] void become_litespark(std::vector<char*> arguments, const std::string& folder, const Streams& streams) {
   const bool is_ready = dup2(streams.input, 0) >= 0 && dup2(streams.output, 1) >= 0 && dup2(streams.errors, 2) >= 0 &&
                         (folder.empty() || chdir(folder.c_str()) == 0);
-  if (is_ready) execv(arguments.front(), arguments.data());
+  if (is_ready) execvp(arguments.front(), arguments.data());
   _exit(127);
 }
 
@@ -38,12 +38,13 @@ struct Streams {
 
 /// Output goes into nameless files: no pipe can fill up, whatever the program prints.
 RunningLitespark::RunningLitespark(const std::vector<std::string>& arguments, const std::string& folder,
-                                   const std::string& input)
+                                   const std::string& input, const std::vector<std::string>& launcher)
     : input_(std::tmpfile()), output_(std::tmpfile()), errors_(std::tmpfile()) {
   if (!input_ || !output_ || !errors_) throw std::runtime_error("no temporary file");
   std::fwrite(input.data(), 1, input.size(), input_);
   std::rewind(input_);
-  std::vector<std::string> words = {LITESPARK_BINARY_DIR "/cli/litespark"};
+  std::vector<std::string> words = launcher;
+  words.emplace_back(LITESPARK_BINARY_DIR "/cli/litespark");
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
@@ -77,8 +78,8 @@ ProgramResult RunningLitespark::wait() {
 }
 
 ProgramResult run_litespark(const std::vector<std::string>& arguments, const std::string& folder,
-                            const std::string& input) {
-  return RunningLitespark(arguments, folder, input).wait();
+                            const std::string& input, const std::vector<std::string>& launcher) {
+  return RunningLitespark(arguments, folder, input, launcher).wait();
 }
 
 }  // namespace litespark

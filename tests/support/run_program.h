@@ -19,9 +19,10 @@ struct ProgramResult {
 /// The program, started; arguments go in unquoted. Killed when nobody waited for it.
 class RunningLitespark {
  public:
-  /// `folder` is where it runs; empty: here. `input` is its standard input.
+  /// `folder` is where it runs; empty: here. `input` is its standard input. `launcher` is a program with its arguments
+  /// that starts litespark, for example strace; when it is missing, the exit code is 127.
   explicit RunningLitespark(const std::vector<std::string>& arguments, const std::string& folder = {},
-                            const std::string& input = {});
+                            const std::string& input = {}, const std::vector<std::string>& launcher = {});
   ~RunningLitespark();
   RunningLitespark(const RunningLitespark&) = delete;
   RunningLitespark& operator=(const RunningLitespark&) = delete;
@@ -38,6 +39,6 @@ class RunningLitespark {
 
 /// Starts it and waits.
 ProgramResult run_litespark(const std::vector<std::string>& arguments, const std::string& folder = {},
-                            const std::string& input = {});
+                            const std::string& input = {}, const std::vector<std::string>& launcher = {});
 
 }  // namespace litespark

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "io/file_system.h"
 #include "io/sealed_folder.h"
+#include "support/failing_file_system.h"
 #include "support/temporary_folder.h"
 #include "train/checkpoint_saver.h"
 #include "train/tiny_run.h"
@@ -104,6 +105,41 @@ TEST_F(CheckpointSaverTest, AFullDiskFailsTheNextCallAndKeepsTheOldCheckpoint) {
     EXPECT_EQ(store.newest(), 2);
     EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 3);  // two steps and the pointer, nothing else
   }
+}
+
+TEST_F(CheckpointSaverTest, AFailureOfAnyCallOfASaveKeepsTheOlderCheckpoint) {  // fault:A3, fault:A5
+  const auto run = make_run();
+  const auto later = make_run();
+  const auto other = make_run();
+  for (int step = 1; step <= 2; ++step) later->trainer.step();
+  run->trainer.step();
+  int failures = 0;
+  bool has_failed = true;
+  for (int64_t call = 0; has_failed; ++call) {
+    fs::remove_all(folder);
+    CheckpointStore store(folder);
+    { CheckpointSaver(run->executor, store, context, {.is_async = false}).save(run->trainer, {}); }
+    test::FailingFileSystem failing({.at_call = call, .error = call % 2 == 0 ? ENOSPC : EIO});
+    {
+      const ScopedFileSystem scope(failing);
+      CheckpointSaver saver(later->executor, store, context, {.retention = {.keep_last = 1}});
+      saver.save(later->trainer, {});
+      try {
+        saver.finish();
+        EXPECT_FALSE(failing.has_failed()) << call;
+      } catch (const IoError&) {
+        EXPECT_TRUE(failing.has_failed()) << call;
+      }
+    }
+    has_failed = failing.has_failed();
+    failures += has_failed ? 1 : 0;
+    ASSERT_TRUE(store.newest().has_value()) << call;
+    const ResumedState state = read_checkpoint(store.path_of(*store.newest()), context, other->executor);
+    EXPECT_EQ(other->weights(), state.progress.steps_done == 1 ? run->weights() : later->weights()) << call;
+    EXPECT_TRUE(store.incomplete().empty()) << call;
+    EXPECT_EQ(remove_partial_folders(folder), 0) << call;
+  }
+  EXPECT_GT(failures, 30);
 }
 
 TEST_F(CheckpointSaverTest, KeepsWhatTheRetentionSays) {

@@ -23,7 +23,7 @@ CheckpointState sample_state() {
           .folder_dtype = DType::kBF16};
 }
 
-TEST(CheckpointState, ReadsBackBitForBit) {
+TEST(CheckpointState, ReadsBackBitForBit) {  // fault:C15
   const CheckpointState state = sample_state();
   const CheckpointState back = parse_checkpoint_state(checkpoint_state_json(state), "state.json");
   EXPECT_EQ(back.progress.steps_done, 7);

@@ -270,6 +270,20 @@ TEST(Trainer, ASpikeBeyondTheRecentMedianIsSkipped) {  // fault:C2's detection
   EXPECT_TRUE(run.trainer.step().skipped);
 }
 
+TEST(Trainer, CountersGoOnPastTwoToThe31) {  // fault:C15
+  constexpr int64_t kSteps = (int64_t{1} << 31) - 1;
+  constexpr int64_t kTokens = int64_t{1} << 40;
+  TinyRun run(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options(int64_t{1} << 33));
+  run.trainer.restore({.steps_done = kSteps, .tokens_done = kTokens, .optimizer_steps = kSteps});
+  StepRecord record;
+  for (int step = 1; step <= 3; ++step) record = run.trainer.step();
+  EXPECT_EQ(record.step, kSteps + 3);
+  EXPECT_GT(record.tokens, kTokens);
+  EXPECT_LT(record.tokens, kTokens + 1000);
+  EXPECT_FALSE(record.skipped);
+  EXPECT_EQ(run.trainer.progress().optimizer_steps, kSteps + 3);
+}
+
 TEST(Trainer, TokenIdsOutsideTheVocabularyStopTheRunBeforeAnyUpdate) {  // fault:D18
   std::vector<Batch> batches = some_batches();
   batches[0].ids[3] = 96;
