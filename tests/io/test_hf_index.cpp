@@ -29,7 +29,7 @@ TEST(HfIndex, ReadsShardsAndSize) {
             21U);
 }
 
-TEST(HfIndex, RefusesShardNamesThatLeaveTheFolder) {
+TEST(HfIndex, RefusesShardNamesThatLeaveTheFolder) {  // fault:D4
   for (const char* const name : {"../x.safetensors", "/etc/x.safetensors", "a/../../x.safetensors", "sub/x.safetensors",
                                  "..", "", ".", "x.bin", "model.safetensors.index.json", "a\\\\..\\\\x.safetensors",
                                  "x.safetensors/", "./x.safetensors", "x\\u0000.safetensors", "file://x.safetensors"}) {

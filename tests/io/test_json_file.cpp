@@ -34,7 +34,7 @@ struct BadJson {
   std::string reason;
 };
 
-TEST(JsonFile, RefusesWhatParsersDisagreeAbout) {
+TEST(JsonFile, RefusesWhatParsersDisagreeAbout) {  // fault:D10
   const std::vector<BadJson> table = {
       {"", "not valid JSON"},
       {"{\"a\": 1,}", "not valid JSON"},
@@ -80,7 +80,7 @@ TEST(JsonFile, RefusesWhatParsersDisagreeAbout) {
   }
 }
 
-TEST(JsonFile, RefusesAMillionNestedArraysWithoutDescending) {
+TEST(JsonFile, RefusesAMillionNestedArraysWithoutDescending) {  // fault:D10
   for (const char* const open : {"[", "{\"a\":", "[{\"a\":"}) {
     EXPECT_TRUE(
         contains(error_text<DataError>([&] { parse_json(repeated(open, 1000000), "deep"); }), "nested too deeply"));

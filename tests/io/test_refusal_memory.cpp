@@ -113,7 +113,7 @@ TEST(RefusalMemory, SeesWhatAChildTakes) {
   EXPECT_GT(outcome.growth_bytes, 90 * kMib);
 }
 
-TEST(RefusalMemory, IsSmallForSafetensors) {
+TEST(RefusalMemory, IsSmallForSafetensors) {  // fault:D1
   if (kIsSanitized) GTEST_SKIP() << "sanitizers keep freed memory";
   const auto open = [](const fs::path& path) { SafetensorsFile::open(path); };
   const auto refuse = [&](const char* what, const std::function<std::string()>& header) {

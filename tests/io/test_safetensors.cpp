@@ -31,7 +31,7 @@ std::string refusal(const std::string& bytes) {
   return message;
 }
 
-TEST(Safetensors, RefusesAHeaderLengthThatLies) {
+TEST(Safetensors, RefusesAHeaderLengthThatLies) {  // fault:D1
   const std::string header = kOneTensor;
   const std::string data(8, '\0');
   for (const uint64_t length : {uint64_t{100000001}, uint64_t{1} << 31, uint64_t{1} << 32, uint64_t{1} << 62,
@@ -53,7 +53,7 @@ TEST(Safetensors, RefusesEveryTruncationOfAFile) {
   EXPECT_TRUE(contains(refusal(bytes + "PK\x03\x04 a second file"), "bytes after the last tensor"));
 }
 
-TEST(Safetensors, NamesOtherFormatsAndSaysWhatToDo) {
+TEST(Safetensors, NamesOtherFormatsAndSaysWhatToDo) {  // fault:D6
   const std::string pickle = "load them in PyTorch and save them with safetensors";
   EXPECT_TRUE(contains(refusal(std::string("PK\x03\x04\x00\x00\x08\x08\x00\x00", 10) + "archive/data.pkl"), pickle));
   EXPECT_TRUE(contains(refusal("\x80\x02}q\x00X\x05\x00\x00\x00modelq"), pickle));

@@ -64,7 +64,7 @@ void expect_refused(const std::vector<BadHeader>& table) {
   }
 }
 
-TEST(SafetensorsHeader, RefusesTensorsThatDoNotTileTheData) {
+TEST(SafetensorsHeader, RefusesTensorsThatDoNotTileTheData) {  // fault:D2
   expect_refused({
       {"{" + tensor("a", "F32", "[1]", "[0,4]") + "," + tensor("b", "F32", "[2]", "[2,10]") + "}", 10, "overlaps"},
       {"{" + tensor("a", "F32", "[1]", "[0,4]") + "," + tensor("b", "F32", "[1]", "[0,4]") + "}", 4, "overlaps"},
@@ -81,7 +81,7 @@ TEST(SafetensorsHeader, RefusesTensorsThatDoNotTileTheData) {
   });
 }
 
-TEST(SafetensorsHeader, RefusesSizesThatDifferFromShapeTimesDtype) {
+TEST(SafetensorsHeader, RefusesSizesThatDifferFromShapeTimesDtype) {  // fault:D2
   expect_refused({
       {"{" + tensor("a", "F32", "[2]", "[0,4]") + "}", 4, "shape x dtype"},
       {"{" + tensor("a", "BF16", "[2]", "[0,8]") + "}", 8, "shape x dtype"},
@@ -100,7 +100,7 @@ TEST(SafetensorsHeader, RefusesSizesThatDifferFromShapeTimesDtype) {
   });
 }
 
-TEST(SafetensorsHeader, RefusesTensorsWithoutElements) {
+TEST(SafetensorsHeader, RefusesTensorsWithoutElements) {  // fault:D2
   expect_refused({
       {"{" + tensor("a", "F32", "[0]", "[0,0]") + "}", 0, "no elements"},
       {"{" + tensor("a", "F32", "[4,0]", "[0,0]") + "," + tensor("b", "F32", "[1]", "[0,4]") + "}", 4, "no elements"},
@@ -130,7 +130,7 @@ TEST(SafetensorsHeader, RefusesUnknownDtypesAndKeys) {
   });
 }
 
-TEST(SafetensorsHeader, RefusesDuplicateKeysEverywhere) {
+TEST(SafetensorsHeader, RefusesDuplicateKeysEverywhere) {  // fault:D3
   const std::string a = tensor("a", "U8", "[4]", "[0,4]");
   expect_refused({
       {"{" + a + "," + tensor("a", "F32", "[1]", "[0,4]") + "}", 4, "duplicate key"},
@@ -159,7 +159,7 @@ TEST(SafetensorsHeader, RefusesWhatIsNotAnObjectOfText) {
   });
 }
 
-TEST(SafetensorsHeader, RefusesABloatedHeader) {
+TEST(SafetensorsHeader, RefusesABloatedHeader) {  // fault:D3
   std::string many = "{";
   for (int i = 0; i < 1000000; ++i) many += tensor("t" + std::to_string(i), "U8", "[1]", "[0,1]") + ",";
   many.back() = '}';

@@ -8,7 +8,7 @@
 namespace litespark::test {
 namespace {
 
-TEST(Attention, ForwardKeepsTheErrorRule) {
+TEST(Attention, ForwardKeepsTheErrorRule) {  // fault:C7, fault:C8
   for (const AttentionCase& c : attention_cases()) {
     const auto test = c.forward(1);
     const Values truth = reference::evaluate<double>(test.op, test.inputs);

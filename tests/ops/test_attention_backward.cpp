@@ -84,7 +84,7 @@ TEST(AttentionBackward, ScratchOfTheSizeAskedForIsEnoughAndLessIsRefused) {
   }
 }
 
-TEST(AttentionBackward, ReferenceIsTheDerivativeOfTheForwardReference) {
+TEST(AttentionBackward, ReferenceIsTheDerivativeOfTheForwardReference) {  // fault:C10
   for (const int window : {0, 3}) {
     const AttentionCase c{.heads = 4,
                           .kv_heads = 2,

@@ -47,7 +47,7 @@ TEST(Conformance, CompareMeasuresErrors) {
   EXPECT_THROW(compare(shifted(0), std::vector<double>{1}), InternalError);
 }
 
-TEST(Conformance, RuleFindsLargeScatteredAndBiasedErrors) {
+TEST(Conformance, RuleFindsLargeScatteredAndBiasedErrors) {  // fault:C8
   const ErrorStats plain = large_sample({1e-6, -1e-6, 1e-6, -1e-6});
   const auto verdict = [&](const std::vector<double>& errors) {
     return kernel_rule_violation(large_sample(errors), plain, DType::kF32);
@@ -102,7 +102,7 @@ TEST(Conformance, DifferingBitsAndValuesAreReported) {
   EXPECT_NONFATAL_FAILURE(expect_close("values", one, other), "values: y");
 }
 
-TEST(Conformance, WrongGradientsAreReported) {
+TEST(Conformance, WrongGradientsAreReported) {  // fault:C10
   const auto square = [](const std::vector<double>& x) { return x[0] * x[0]; };
   expect_gradient("right", {3}, {6}, square);
   EXPECT_NONFATAL_FAILURE(expect_gradient("wrong", {3}, {6.001}, square), "wrong, element 0");

@@ -166,7 +166,7 @@ TEST(Loss, ReduceSumsScoredRowsOnly) {
   EXPECT_NEAR(state.z_loss_sum, expected.z_loss_sum, 1e-10);
 }
 
-TEST(Loss, ReferenceGradientIsTheDerivativeOfItsLoss) {
+TEST(Loss, ReferenceGradientIsTheDerivativeOfItsLoss) {  // fault:C10
   const Case c{.rows = 3,
                .vocab = 5,
                .dtype = DType::kF64,

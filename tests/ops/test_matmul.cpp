@@ -15,11 +15,11 @@ void expect_rule(const OpCase<Op>& test) {
                      reference::evaluate<float>(test.op, test.inputs));
 }
 
-TEST(Matmul, ForwardKeepsTheErrorRule) {
+TEST(Matmul, ForwardKeepsTheErrorRule) {  // fault:C7
   for (const LinearCase& c : linear_cases()) expect_rule(forward_case(cpu_backend(CpuIsa::kAvx512Bf16, 1), c, 1));
 }
 
-TEST(Matmul, BackwardInputKeepsTheErrorRule) {
+TEST(Matmul, BackwardInputKeepsTheErrorRule) {  // fault:C8
   for (const LinearCase& c : linear_cases()) {
     expect_rule(backward_input_case(cpu_backend(CpuIsa::kAvx512Bf16, 1), c, 2));
   }
@@ -72,7 +72,7 @@ TEST(Matmul, NoRowsAreNoWork) {
   }
 }
 
-TEST(Matmul, ReferenceGradientsAreDerivativesOfTheForward) {
+TEST(Matmul, ReferenceGradientsAreDerivativesOfTheForward) {  // fault:C10
   const LinearCase c{.rows = 3, .inputs = 4, .outputs = 5, .dtype = DType::kF64};
   Backend& backend = cpu_backend(CpuIsa::kGeneric, 1);
   const auto forward = forward_case(backend, c, 8);

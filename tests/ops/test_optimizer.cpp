@@ -86,6 +86,7 @@ TEST(Optimizer, FirstStepMovesByTheLearningRate) {
 }
 
 // fault:C12: each step is a hundredth of what bf16 can show at 1.0; the fp32 master adds them up all the same.
+// report:B26
 TEST(Optimizer, TinyStepsDriftThoughTheWeightIsBf16) {
   constexpr int kSteps = 100000;
   constexpr float kRate = 1e-6f;

@@ -63,7 +63,7 @@ OpCase<op::RmsNormBackward<Tensor>> backward_case(const Case& c, bool first) {
   return test;
 }
 
-TEST(RmsNorm, ForwardKeepsTheErrorRule) {
+TEST(RmsNorm, ForwardKeepsTheErrorRule) {  // fault:C8
   for (const Case& c : kCases) {
     const auto test = forward_case(c);
     expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),

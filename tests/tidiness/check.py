@@ -7,6 +7,7 @@ import argparse
 import pathlib
 import sys
 
+import fault_rules
 import formatting
 import function_length
 import package_rules
@@ -31,6 +32,7 @@ RULES = {
     "arrows": structure_rules.arrows,
     "packages": package_rules.packages,
     "untested": structure_rules.untested,
+    "faults": fault_rules.faults,
     "formatting": formatting.formatting,
 }
 SKIPPED = 77

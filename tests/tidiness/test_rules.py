@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import check
+import fault_rules
 import formatting
 import package_rules
 import structure_rules
@@ -29,7 +30,8 @@ TIDY = {
     "src/ops/cpu/CMakeLists.txt": "litespark_module(ops_cpu DEPENDS core ops LIBRARIES dnnl)\n",
     "src/ops/backend.h": HEADER,
     "cli/main.cpp": SOURCE + "#include <cstdio>\nint main() { return std::" + "puts(\"hello\"); }\n",
-    "tests/core/test_shape.cpp": SOURCE + "#include <gtest/gtest.h>\n",
+    "tests/core/test_shape.cpp": SOURCE + "#include <gtest/gtest.h>\n\n// fault:A1\nTEST(Shape, HasRank) { rank(); }\n",
+    fault_rules.TABLE: "| fault | what | tests |\n| --- | --- | --- |\n| fault:A1 | a rank is lost | `Shape.HasRank` |\n",
     "tests/ops/cpu/test_add.cpp": SOURCE,
     structure_rules.ARROWS: "core:\nops: core\nops_cpu: core ops\nmodel: core ops\ncli: core ops ops_cpu model\n",
     structure_rules.UNTESTED: "",
@@ -100,6 +102,11 @@ PLANTED = [
     ("untested", "src/ops/cpu/scale_avx512bf16.cpp", SOURCE),
     ("untested", structure_rules.UNTESTED, "src/core/shape.cpp: it is tested by now\n"),
     ("untested", structure_rules.UNTESTED, "".join(f"src/core/x{n}.cpp: a good reason\n" for n in range(50))),
+    ("faults", fault_rules.TABLE, "| fault:A1 | a rank is lost | `Shape.HasSize` |\n"),
+    ("faults", fault_rules.TABLE, "| fault:A1 | a rank is lost | `Shape.HasRank` |\n" * 2),
+    ("faults", fault_rules.TABLE, "| fault:A1 | a rank is lost | `Shape.HasRank` |\n| fault:A2 | x | `Shape.HasRank` |\n"),
+    ("faults", fault_rules.TABLE, "| fault:A1 | a rank is lost | |\n"),
+    ("faults", "tests/core/test_size.cpp", SOURCE + "// fault:B1\nTEST(Size, IsThere) { size(); }\n"),
     ("formatting", "src/core/other.h", HEADER + "int   rank( );\n"),
 ]
 

@@ -54,7 +54,7 @@ TEST(CudaBackend, CountsWhatItHasGivenOut) {  // claim:L12
   EXPECT_EQ(cuda_backend().memory_use().allocated_bytes, before.allocated_bytes);
 }
 
-// fault:C3: more than the card has is a refusal with both sizes, and the device works on.
+// fault:B15: more than the card has is a refusal with both sizes, and the device works on.
 TEST(CudaBackend, RefusesMoreMemoryThanThereIs) {
   EXPECT_THROW(cuda_backend().allocate(int64_t{1} << 50), ConfigError);
   EXPECT_EQ(cuda_backend().allocate(1 << 20)->bytes(), 1 << 20);

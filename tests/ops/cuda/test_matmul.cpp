@@ -66,7 +66,7 @@ Values backward_weight(const GpuLinearCase& c, const Values& in) {
   return {.tensors = {{"dweight", dweight}}, .state = {}};
 }
 
-TEST(Matmul, ForwardKeepsTheErrorRule) {
+TEST(Matmul, ForwardKeepsTheErrorRule) {  // fault:C7
   for (const GpuLinearCase& c : gpu_linear_cases()) {
     const auto test = matmul_forward_case(c);
     // The bf16 epilogue takes the bias in bf16.
@@ -80,7 +80,7 @@ TEST(Matmul, ForwardKeepsTheErrorRule) {
   }
 }
 
-TEST(Matmul, BackwardInputKeepsTheErrorRule) {
+TEST(Matmul, BackwardInputKeepsTheErrorRule) {  // fault:C8
   for (const GpuLinearCase& c : gpu_linear_cases()) {
     const auto test = matmul_input_case(c);
     expect_kernel_rule(test.name, execute_on_cuda(test), backward_input<double>(c, test.inputs),
