@@ -27,7 +27,14 @@ void parallel_stretches(int64_t count, int64_t grain, const std::function<void(i
     }
   };
   std::vector<std::thread> threads;
-  for (int64_t first = stretch; first < count; first += stretch) threads.emplace_back(guarded, first);
+  threads.reserve(static_cast<size_t>(num_threads));
+  for (int64_t first = stretch; first < count; first += stretch) {
+    try {
+      threads.emplace_back(guarded, first);
+    } catch (...) {
+      guarded(first);  // a host that refuses a thread still has this one
+    }
+  }
   guarded(0);
   for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
