@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dW = dY^T X: the kernel error rule over slices and panels, equal bits for any thread count, and scratch sizes.
+// dW = dY^T X by our own panels and, on generic, by the library: the kernel error rule, equal bits for any thread
+// count, scratch sizes.
 #include <array>
 
 #include "ops/matmul_cases.h"
@@ -21,7 +22,7 @@ std::vector<LinearCase> weight_gradient_cases() {
 }
 
 TEST(MatmulWeightGradient, KeepsTheErrorRule) {
-  for (const CpuIsa isa : {CpuIsa::kAvx2, CpuIsa::kAvx512Bf16}) {
+  for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16}) {
     for (const LinearCase& c : weight_gradient_cases()) {
       const auto test = backward_weight_case(c, 1);
       expect_kernel_rule(test.name, execute_on_threads(isa, test), reference::evaluate<double>(test.op, test.inputs),
@@ -30,8 +31,15 @@ TEST(MatmulWeightGradient, KeepsTheErrorRule) {
   }
 }
 
+// Our own panels add the same products in the same order, however wide a register is.
+TEST(MatmulWeightGradient, F32HasTheSameBitsOnEveryInstructionSet) {
+  for (const LinearCase& c : weight_gradient_cases()) {
+    if (c.dtype == DType::kF32) execute_on_cpu(backward_weight_case(c, 4));
+  }
+}
+
 TEST(MatmulWeightGradient, ScratchOfTheSizeAskedForIsEnough) {
-  for (const CpuIsa isa : {CpuIsa::kAvx2, CpuIsa::kAvx512Bf16}) {
+  for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16}) {
     Backend& backend = cpu_backend(isa, 2);
     for (const LinearCase& c : weight_gradient_cases()) {
       auto test = backward_weight_case(c, 2);

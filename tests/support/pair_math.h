@@ -42,9 +42,12 @@ struct PairMath {
     bf16 halves[32];
     first.store(halves);
     second.store(halves + 16);
+    interleave(halves, halves + 16, to);
+  }
+  static void interleave(const bf16* first, const bf16* second, bf16* to) {
     for (int i = 0; i < 16; ++i) {
-      to[2 * i] = halves[i];
-      to[2 * i + 1] = halves[16 + i];
+      to[2 * i] = first[i];
+      to[2 * i + 1] = second[i];
     }
   }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention operands in bf16 for AVX512_BF16: two terms of a sum lie side by side in a lane. See F32Math.
+// Tile products in bf16 for AVX512_BF16: two terms of a sum lie side by side in a lane. See tile_product.h.
 #pragma once
 
 #include "ops/cpu/vec16_avx512.h"
@@ -26,12 +26,21 @@ struct Bf16Math {
   }
   /// [16, 2]: lane i of `first`, then lane i of `second`.
   static void store_pairs(Vec first, Vec second, Element* to) {
+    // One row at a time, since the backward pass wants the rounded rows as well.
+    store_interleaved((__m256i)_mm512_cvtneps_pbh(first.all), (__m256i)_mm512_cvtneps_pbh(second.all), to);
+  }
+  /// [16, 2]: element i of `first`, then element i of `second`.
+  static void interleave(const Element* first, const Element* second, Element* to) {
+    store_interleaved(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(first)),
+                      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(second)), to);
+  }
+
+ private:
+  static void store_interleaved(__m256i first, __m256i second, Element* to) {
     const __m512i order = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6,
                                            37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-    // One row at a time, since the backward pass wants the rounded rows as well.
-    const __m512i first_row = _mm512_castsi256_si512((__m256i)_mm512_cvtneps_pbh(first.all));
-    const __m512i second_row = _mm512_castsi256_si512((__m256i)_mm512_cvtneps_pbh(second.all));
-    _mm512_storeu_si512(to, _mm512_permutex2var_epi16(first_row, order, second_row));
+    _mm512_storeu_si512(
+        to, _mm512_permutex2var_epi16(_mm512_castsi256_si512(first), order, _mm512_castsi256_si512(second)));
   }
 };
 

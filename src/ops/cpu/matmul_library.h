@@ -4,12 +4,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "core/backend_sizes.h"
 #include "core/op/all.h"
 #include "core/tensor.h"
 #include "ops/cpu/cpu_backend_impl.h"
 #include "ops/cpu/onednn.h"
+#include "ops/cpu/weight_gradient_kernels.h"
 
 namespace litespark::cpu {
 
@@ -80,6 +82,12 @@ class MatmulLibrary final : public BackendSizes {
   RowPlan plan_rows(const RowProduct& product) const;
   SlicePlan plan_slices(int64_t tokens, int64_t outputs, int64_t inputs, DType dtype) const;
   int64_t row_scratch_bytes(RowProduct product) const;
+  /// Our own kernels for dW, where they are faster than the library.
+  std::optional<PanelKernels> weight_gradient_kernels(DType dtype) const;
+  int64_t panel_scratch_bytes(const LinearShape& shape, const PanelKernels& kernels) const;
+  void run_panels(const op::MatmulBackwardWeight<Tensor>& op, const PanelKernels& kernels, float* gradient,
+                  std::byte* scratch) const;
+  void run_slices(const op::MatmulBackwardWeight<Tensor>& op, float* gradient, std::byte* scratch);
   void prepare_rows(const RowProduct& product, const void* packed);
   void run_rows(const RowProduct& product, const GemmPointers& pointers, const Tensor& scratch);
 

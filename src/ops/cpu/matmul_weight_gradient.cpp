@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dW (+)= dY^T X. A thread owns a slice of dY's columns, copies it dense (converting it where need be) and multiplies
-// it by all of X: the slice is read from cache many times, and no power-of-two row stride ever meets the library.
+// dW (+)= dY^T X by the library, where matmul_weight_gradient_panels.cpp has no kernel. A thread owns a slice of dY's
+// columns, copies it dense (converting it where need be) and multiplies it by all of X: the slice is read from cache
+// many times, and no power-of-two row stride ever meets the library.
 #include <omp.h>
 
 #include <algorithm>
@@ -89,11 +90,12 @@ MatmulLibrary::SlicePlan MatmulLibrary::plan_slices(int64_t tokens, int64_t outp
 int64_t MatmulLibrary::matmul_backward_weight_scratch_bytes(const LinearShape& shape) const {
   if (shape.rows == 0) return 0;
   const int64_t sums = shape.gradient == DType::kF32 ? 0 : sum_bytes(shape.out_features * shape.in_features);
+  if (const auto kernels = weight_gradient_kernels(shape.compute)) return sums + panel_scratch_bytes(shape, *kernels);
   return sums + plan_slices(shape.rows, shape.out_features, shape.in_features, shape.compute).bytes();
 }
 
 void MatmulLibrary::prepare(const op::MatmulBackwardWeight<Tensor>& op) {
-  if (op.x.num_elements() == 0) return;
+  if (op.x.num_elements() == 0 || weight_gradient_kernels(op.x.dtype)) return;
   const SlicePlan plan = plan_slices(op.x.rows(), op.dy.columns(), op.x.columns(), op.x.dtype);
   for (const int64_t panel : {int64_t{0}, plan.num_panels - 1}) {
     for (const int64_t slice : {int64_t{0}, plan.num_slices - 1}) {
@@ -147,26 +149,16 @@ struct MatmulLibrary::SliceCall {
   }
 };
 
-void MatmulLibrary::run(const op::MatmulBackwardWeight<Tensor>& op) {
-  const int64_t tokens = op.x.rows();
-  const int64_t size = op.dweight.num_elements();
-  const bool is_rounded = op.dweight.dtype != DType::kF32;
-  if (tokens == 0) {
-    if (!op.accumulate) std::memset(op.dweight.data, 0, static_cast<size_t>(op.dweight.bytes()));
-    return;
-  }
+void MatmulLibrary::run_slices(const op::MatmulBackwardWeight<Tensor>& op, float* gradient, std::byte* scratch) {
   prepare(op);
-  const SlicePlan plan = plan_slices(tokens, op.dy.columns(), op.x.columns(), op.x.dtype);
-  const int64_t sums = is_rounded ? sum_bytes(size) : 0;
-  const Scratch scratch("matmul_backward_weight", op.scratch, sums + plan.bytes());
-  float* gradient = is_rounded ? reinterpret_cast<float*>(scratch.data()) : op.dweight.as<float>();
+  const SlicePlan plan = plan_slices(op.x.rows(), op.dy.columns(), op.x.columns(), op.x.dtype);
   const int64_t value_bytes = dtype_bytes(op.x.dtype);
   std::atomic<bool> failed = false;
   for (int64_t panel = 0; panel < plan.num_panels; ++panel) {
     const int64_t first = panel * plan.panel_tokens;
     const SliceCall call{.plan = plan,
                          .kernels = kernel_table(isa_),
-                         .scratch = scratch.data() + sums,
+                         .scratch = scratch,
                          .x = static_cast<const std::byte*>(op.x.data) + first * plan.inputs * value_bytes,
                          .dy = static_cast<const std::byte*>(op.dy.data) + first * plan.outputs * value_bytes,
                          .gradient = gradient,
@@ -182,6 +174,29 @@ void MatmulLibrary::run(const op::MatmulBackwardWeight<Tensor>& op) {
     });
   }
   if (failed) throw InternalError("matmul_backward_weight", "oneDNN failed to run a product");
+}
+
+void MatmulLibrary::run(const op::MatmulBackwardWeight<Tensor>& op) {
+  const int64_t tokens = op.x.rows();
+  const int64_t size = op.dweight.num_elements();
+  const bool is_rounded = op.dweight.dtype != DType::kF32;
+  if (tokens == 0) {
+    if (!op.accumulate) std::memset(op.dweight.data, 0, static_cast<size_t>(op.dweight.bytes()));
+    return;
+  }
+  const LinearShape shape{.rows = tokens,
+                          .in_features = op.x.columns(),
+                          .out_features = op.dy.columns(),
+                          .compute = op.x.dtype,
+                          .gradient = op.dweight.dtype};
+  const Scratch scratch("matmul_backward_weight", op.scratch, matmul_backward_weight_scratch_bytes(shape));
+  float* gradient = is_rounded ? reinterpret_cast<float*>(scratch.data()) : op.dweight.as<float>();
+  std::byte* rest = scratch.data() + (is_rounded ? sum_bytes(size) : 0);
+  if (const auto kernels = weight_gradient_kernels(op.x.dtype)) {
+    run_panels(op, *kernels, gradient, rest);
+  } else {
+    run_slices(op, gradient, rest);
+  }
   if (!is_rounded) return;
   auto* rounded = op.dweight.as<bf16>();
   parallel_ranges(threads_, size, kConvertBlock, [&](int64_t begin, int64_t end) {

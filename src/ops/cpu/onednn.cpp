@@ -143,9 +143,9 @@ Onednn::Onednn(int threads) : state_(std::make_unique<State>(threads)) {
     const auto description = describe(state_->engine, operands, false, false);
     const std::string_view implementation = description.impl_info_str();
     // Emulated products carry the name of a lesser instruction set or of the reference code.
-    has_fast_bf16_ = implementation.find("core_bf16") != std::string_view::npos ||
+    has_bf16_tiles_ = implementation.find("amx") != std::string_view::npos;
+    has_fast_bf16_ = has_bf16_tiles_ || implementation.find("core_bf16") != std::string_view::npos ||
                      implementation.find("core_fp16") != std::string_view::npos ||
-                     implementation.find("amx") != std::string_view::npos ||
                      implementation.find("avx10") != std::string_view::npos;
   } catch (const dnnl::error&) {
     has_fast_bf16_ = false;

@@ -57,6 +57,8 @@ class Onednn {
 
   /// Whether bf16 products run on bf16 instructions (not refused, not emulated).
   bool has_fast_bf16() const { return has_fast_bf16_; }
+  /// Whether they run on tiles (AMX), several times as fast as vectors.
+  bool has_bf16_tiles() const { return has_bf16_tiles_; }
   /// Whether the packed layout of f32 weights is more than a plain or transposed copy.
   bool has_blocked_f32() const { return has_blocked_f32_; }
 
@@ -77,6 +79,7 @@ class Onednn {
   struct State;
   std::unique_ptr<State> state_;
   bool has_fast_bf16_ = false;
+  bool has_bf16_tiles_ = false;
   bool has_blocked_f32_ = false;
 };
 
