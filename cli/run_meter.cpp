@@ -53,13 +53,17 @@ Sensors sensors_of(const RunConfig& config, bool is_gpu) {
   return sensors;
 }
 
-std::optional<PeakRate> peak_of(const RunConfig& config, Backend& backend) {
+std::optional<PeakRate> peak_of(const RunConfig& config, Executor& executor) {
   if (config.meter.peak_tflops) {
     return PeakRate{.flops_per_second = *config.meter.peak_tflops * 1e12, .source = "meter.peak_tflops"};
   }
+  const Backend& backend = executor.backend();
   if (backend.device() == Device::kCuda) return gpu_peak(backend.name(), config.precision.compute);
-  return PeakRate{.flops_per_second = measure_matmul_rate(backend, config.precision.compute),
-                  .source = "measured here, " + std::string(dtype_name(config.precision.compute)) + " matmul"};
+  const MatmulPeak peak = measure_matmul_peak(executor);
+  return PeakRate{.flops_per_second = peak.flops_per_second,
+                  .source = "measured here: the model's " + std::to_string(peak.num_shapes) + " forward " +
+                            std::string(dtype_name(config.precision.compute)) +
+                            " matmuls alone, median times weighted by FLOPs"};
 }
 
 /// The record of energy.jsonl and the checkpoint overlap; the one that saw more time has all that the other has.
@@ -88,18 +92,18 @@ std::string local_time() {
 
 }  // namespace
 
-RunMeter::RunMeter(const RunConfig& config, const ModelConfig& model, Backend& backend, const RunTotals& totals)
+RunMeter::RunMeter(const RunConfig& config, Executor& executor, const RunTotals& totals)
     : settings_(config.meter),
       out_(config.out),
       log_every_(config.train.log_every),
       grid_(grid_intensity(config.meter.grid, config.meter.grid_intensity)),
-      device_name_(backend.name()),
-      is_gpu_(backend.device() == Device::kCuda),
+      device_name_(executor.backend().name()),
+      is_gpu_(executor.backend().device() == Device::kCuda),
       num_cores_(cpu_model_of_this_machine().num_cores),
       memory_gib_(cpu_model_of_this_machine().memory_gib),
-      flops_per_token_(training_flops_per_token(model, config.data.seq_len)),
-      flops_text_(training_flops_text(model, config.data.seq_len)),
-      peak_(peak_of(config, backend)),
+      flops_per_token_(training_flops_per_token(executor.program().config, config.data.seq_len)),
+      flops_text_(training_flops_text(executor.program().config, config.data.seq_len)),
+      peak_(peak_of(config, executor)),
       log_(out_ / "energy.jsonl"),
       emissions_(out_ / "emissions.csv"),
       total_(further(totals, log_.recorded())),

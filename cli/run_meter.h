@@ -10,7 +10,7 @@
 #include "meter/carbon.h"
 #include "meter/energy_account.h"
 #include "meter/peak.h"
-#include "ops/backend.h"
+#include "model/executor.h"
 #include "spec/run_config.h"
 #include "train/energy_log.h"
 #include "train/metrics_log.h"
@@ -19,8 +19,9 @@ namespace litespark::cli {
 
 class RunMeter {
  public:
-  /// `totals`: of the run so far. Measures the matmul peak when the settings and the device leave it open.
-  RunMeter(const RunConfig& config, const ModelConfig& model, Backend& backend, const RunTotals& totals);
+  /// `totals`: of the run so far. Measures the matmul peak when the settings and the device leave it open,
+  /// which overwrites the executor's arena.
+  RunMeter(const RunConfig& config, Executor& executor, const RunTotals& totals);
 
   /// What is measured how, and the formula of MFU, as lines.
   std::string headline() const;

@@ -134,7 +134,7 @@ class TrainingRun {
     append_run_start(out_ / "manifest.json", this_start());
     const StopRequest stop(config_.checkpoint.signal);
     MetricsLog metrics(out_ / "metrics.jsonl", trainer_.steps_done());
-    RunMeter meter(config_, executor_.program().config, executor_.backend(), totals_);
+    RunMeter meter(config_, executor_, totals_);
     std::cout << meter.headline() << std::flush;
     RunTimeline timeline(executor_, out_, config_.meter.timeline_every);
     if (take_sample_) samples_.emplace(out_ / "samples.jsonl", trainer_.steps_done());
