@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <string>
 
@@ -32,6 +33,7 @@ StepState fresh_state(const StepState& previous) {
 Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batch)
     : executor_(executor), options_(options), next_batch_(std::move(next_batch)) {
   options_.schedule.validate();
+  recent_norms_.reserve(kSpikeWindow + 1);
   if (options_.accumulation <= 0) {
     throw ConfigError("train.accumulation", "must be positive", options_.accumulation, "1 or more");
   }
@@ -86,7 +88,8 @@ StepRecord Trainer::step() {
 
 float Trainer::spike_limit() const {
   if (options_.spike_factor <= 0 || recent_norms_.size() < kSpikeWindow) return 0.0f;
-  std::vector<double> sorted = recent_norms_;
+  std::array<double, kSpikeWindow> sorted{};
+  std::copy_n(recent_norms_.begin(), kSpikeWindow, sorted.begin());
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());
   return static_cast<float>(*middle * options_.spike_factor);
@@ -130,7 +133,7 @@ void Trainer::restore(const Progress& progress) {
   steps_done_ = progress.steps_done;
   tokens_done_ = progress.tokens_done;
   skipped_in_a_row_ = progress.skipped_in_a_row;
-  recent_norms_ = progress.recent_norms;
+  recent_norms_.assign(progress.recent_norms.begin(), progress.recent_norms.end());
   StepState state;
   state.optimizer_steps = progress.optimizer_steps;
   state.skipped_steps = progress.skipped_steps;
