@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the matmuls and the attention of the shapes that Litespark is measured by, through the backend's own ops:
 //   bench_cuda_matmul_attention [matmul|attention|backward|all] [--json=FILE] [--seconds=0.3]
+//   [--model=1.6B] [--search=none,quick,thorough]
 // `backward` compares cuDNN's attention with our Hopper kernels, in the fixed and in free order, on models' shapes.
+// --search names how matmul algorithms are chosen: the library's first guess, the timed choice, the thorough one.
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -66,7 +68,8 @@ void measure(Report& report, Row row, Backend& backend, const OpTimer& timer, co
 }
 
 void bench_layer(Report& report, Backend& backend, const OpTimer& timer, const Model& model, const Layer& layer,
-                 bool tuned) {
+                 const std::string& search) {
+  const bool tuned = search != "none";
   CaseTensors tensors(backend);
   const LinearShape shape{.rows = layer.rows,
                           .in_features = layer.in_features,
@@ -83,7 +86,7 @@ void bench_layer(Report& report, Backend& backend, const OpTimer& timer, const M
                              std::to_string(layer.out_features);
     return Row{.group = "matmul",
                .name = name,
-               .implementation = tuned ? "cublaslt timed" : "cublaslt first guess",
+               .implementation = "cublaslt " + (tuned ? search : "first guess"),
                .flops = 2.0 * static_cast<double>(layer.rows * layer.in_features * layer.out_features)};
   };
   const op::MatmulForward<Tensor> forward{.y = y,
@@ -217,12 +220,23 @@ void bench_attention(Report& report, const CudaOptions& options, const std::stri
   measure(report, backward_row, *backend, timer, backward, true);
 }
 
-void bench_all_matmuls(Report& report, const GpuMonitor& monitor, double seconds) {
-  for (const bool tuned : {false, true}) {
-    const auto backend = make_cuda_backend({});
-    const OpTimer timer(*backend, monitor, seconds);
+struct Arguments {
+  std::string what = "all";
+  std::string json;
+  double seconds = 0.3;
+  std::string model;  ///< empty: all
+  std::string search = "none,quick";
+};
+
+void bench_all_matmuls(Report& report, const GpuMonitor& monitor, const Arguments& arguments) {
+  for (const std::string search : {"none", "quick", "thorough"}) {
+    if (arguments.search.find(search) == std::string::npos) continue;
+    const auto backend =
+        make_cuda_backend({.matmul_search = search == "thorough" ? MatmulSearch::kThorough : MatmulSearch::kQuick});
+    const OpTimer timer(*backend, monitor, arguments.seconds);
     for (const Model& model : kModels) {
-      for (const Layer& layer : layers_of(model)) bench_layer(report, *backend, timer, model, layer, tuned);
+      if (!arguments.model.empty() && arguments.model != model.name) continue;
+      for (const Layer& layer : layers_of(model)) bench_layer(report, *backend, timer, model, layer, search);
     }
   }
 }
@@ -253,12 +267,6 @@ void bench_all_attention(Report& report, const GpuMonitor& monitor, double secon
   }
 }
 
-struct Arguments {
-  std::string what = "all";
-  std::string json;
-  double seconds = 0.3;
-};
-
 Arguments parse(int count, char** values) {
   Arguments arguments;
   for (int i = 1; i < count; ++i) {
@@ -267,6 +275,10 @@ Arguments parse(int count, char** values) {
       arguments.json = value.substr(7);
     } else if (value.starts_with("--seconds=")) {
       arguments.seconds = std::stod(std::string(value.substr(10)));
+    } else if (value.starts_with("--model=")) {
+      arguments.model = value.substr(8);
+    } else if (value.starts_with("--search=")) {
+      arguments.search = value.substr(9);
     } else {
       arguments.what = value;
     }
@@ -280,7 +292,7 @@ int run(const Arguments& arguments) {
   const std::string device = make_cuda_backend({})->name();
   std::printf("%s\n", device.c_str());
   const bool all = arguments.what == "all";
-  if (all || arguments.what == "matmul") bench_all_matmuls(report, monitor, arguments.seconds);
+  if (all || arguments.what == "matmul") bench_all_matmuls(report, monitor, arguments);
   if (all || arguments.what == "attention") {
     bench_all_attention(report, monitor, arguments.seconds, attention_cases(), kModes);
   }

@@ -37,7 +37,9 @@ int num_gpus() {
   return cuda_device_count();
 }
 std::unique_ptr<Backend> make_cuda(const RunConfig& config) {
-  return make_cuda_backend({.deterministic = config.deterministic});
+  const bool is_thorough = config.device.matmul_search == "thorough";
+  return make_cuda_backend({.deterministic = config.deterministic,
+                            .matmul_search = is_thorough ? MatmulSearch::kThorough : MatmulSearch::kQuick});
 }
 #else
 constexpr bool kHasCuda = false;

@@ -216,6 +216,13 @@ void DeviceSection::visit(Fields& fields) {
               .value = &isa,
               .help = "Highest instruction set the CPU kernels may use.",
               .choices = {"auto", "generic", "avx2", "avx512", "avx512bf16"}});
+  fields.add(
+      {.path = "matmul_search",
+       .value = &matmul_search,
+       .help =
+           "CUDA: what is timed before training starts. quick: cuBLASLt's best proposals for a shape; thorough: all of "
+           "them and variations of the fastest.",
+       .choices = {"quick", "thorough"}});
 }
 
 void CheckpointSection::visit(Fields& fields) {

@@ -148,6 +148,7 @@ struct DeviceSection {
   DeviceKind kind = DeviceKind::kAuto;
   int64_t threads = 0;
   std::string isa = "auto";
+  std::string matmul_search = "quick";
 
   void visit(Fields& fields);
 };

@@ -55,7 +55,8 @@ DeviceContext make_context(const CudaOptions& options) {
                         .num_multiprocessors = properties.multiProcessorCount,
                         .l2_bytes = properties.l2CacheSize,
                         .shared_bytes_per_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, options.ordinal),
-                        .deterministic = options.deterministic};
+                        .deterministic = options.deterministic,
+                        .kernels = options.kernels};
   check(cudaStreamCreateWithFlags(&context.stream, cudaStreamNonBlocking), "cuda_backend");
   check(cudaStreamCreateWithFlags(&context.copy_stream, cudaStreamNonBlocking), "cuda_backend");
   return context;

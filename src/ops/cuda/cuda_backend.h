@@ -18,6 +18,17 @@ enum class AttentionKind {
   kHopper,    ///< our own Hopper kernels wherever they exist, else like kAuto
 };
 
+/// What is timed before a matmul's algorithm is chosen.
+enum class MatmulSearch {
+  kQuick,     ///< the library's best two dozen proposals
+  kThorough,  ///< all its proposals, then the neighbours of the fastest
+};
+
+/// Kernels of which there are two. A default is the one that was faster on an H200, or the older where none was timed.
+struct KernelChoices {
+  bool loss_in_clusters = false;  ///< cross-entropy: rows in the registers of a cluster of blocks (Hopper and later)
+};
+
 struct CudaOptions {
   int ordinal = 0;            ///< device index among those that the driver shows
   bool deterministic = true;  ///< refuse algorithms whose result depends on the order of atomics
@@ -25,6 +36,8 @@ struct CudaOptions {
   /// A cuDNN plan that wants more scratch is left aside: in deterministic mode the bytes grow with the square of the
   /// length. 0: an eighth of the device's memory.
   int64_t max_attention_scratch_bytes = 0;
+  MatmulSearch matmul_search = MatmulSearch::kQuick;
+  KernelChoices kernels;
 };
 
 /// Number of usable GPUs; 0 without a driver.

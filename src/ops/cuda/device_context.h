@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "ops/cuda/cuda_backend.h"
+
 namespace litespark::cuda {
 
 struct DeviceContext {
@@ -17,6 +19,7 @@ struct DeviceContext {
   int64_t l2_bytes = 0;
   int64_t shared_bytes_per_block = 0;  ///< with opt-in
   bool deterministic = true;
+  KernelChoices kernels;
   cudaStream_t stream = nullptr;       ///< every op runs here, in order
   cudaStream_t copy_stream = nullptr;  ///< for transfers that overlap with ops
 };

@@ -43,6 +43,10 @@ MatmulProblem problem_of(const op::MatmulBackwardWeight<Tensor>& op) {
 
 namespace {
 
+/// Proposals asked for. The library gives what it has, best guess first; the thorough search takes all.
+constexpr int kQuickProposals = 24;
+constexpr int kThoroughProposals = 256;
+
 /// Scratch behind the bias copy goes to the library.
 MatmulPointers with_workspace(MatmulPointers pointers, const Tensor& scratch, const MatmulProblem& problem) {
   pointers.workspace_bytes = workspace_bytes_of(scratch, problem);
@@ -62,8 +66,9 @@ int64_t workspace_bytes_of(const Tensor& scratch, const MatmulProblem& problem) 
   return scratch.has_value() ? std::max(scratch.bytes() - bias_copy_bytes(problem), int64_t{0}) : 0;
 }
 
-MatmulLibrary::MatmulLibrary(const DeviceContext& context)
+MatmulLibrary::MatmulLibrary(const DeviceContext& context, MatmulSearch search)
     : context_(context),
+      search_(search),
       library_version_("cublaslt=" + std::to_string(cublasLtGetVersion())),
       device_("sm_" + std::to_string(context.compute_capability) + "x" + std::to_string(context.num_multiprocessors)) {
   check(cublasLtCreate(&handle_), "matmul library");
@@ -92,12 +97,20 @@ void MatmulLibrary::choose(MatmulPlan& plan, const MatmulProblem& problem, int64
     plan.chosen = plan.timed = true;
     return;
   }
-  const std::vector<MatmulCandidate> candidates = matmul_candidates(handle_, plan, problem, workspace_bytes);
+  const int proposals = search_ == MatmulSearch::kThorough ? kThoroughProposals : kQuickProposals;
+  std::vector<MatmulCandidate> candidates =
+      matmul_candidates(handle_, plan, problem, {.workspace_bytes = workspace_bytes, .count = proposals});
   if (candidates.empty()) throw DeviceError("matmul", "cuBLASLt has no algorithm", key, "a supported product");
   int best = 0;
   if (timed) best = fastest_candidate(handle_, context_, plan, problem, candidates);
   plan.timed = timed && best >= 0;
-  const MatmulCandidate& choice = candidates[static_cast<size_t>(std::max(best, 0))];
+  MatmulCandidate choice = candidates[static_cast<size_t>(std::max(best, 0))];
+  if (plan.timed && search_ == MatmulSearch::kThorough) {
+    candidates = matmul_neighbours(handle_, plan, choice, workspace_bytes);
+    candidates.insert(candidates.begin(), choice);
+    best = fastest_candidate(handle_, context_, plan, problem, candidates);
+    choice = candidates[static_cast<size_t>(std::max(best, 0))];
+  }
   plan.algorithm = choice.algorithm;
   plan.workspace_bytes = choice.workspace_bytes;
   plan.chosen = true;
@@ -132,8 +145,8 @@ void MatmulLibraryDeleter::operator()(MatmulLibrary* library) const {
   delete library;
 }
 
-MatmulLibraryPtr make_matmul_library(const DeviceContext& context, const CudaOptions&) {
-  return MatmulLibraryPtr(new MatmulLibrary(context));
+MatmulLibraryPtr make_matmul_library(const DeviceContext& context, const CudaOptions& options) {
+  return MatmulLibraryPtr(new MatmulLibrary(context, options.matmul_search));
 }
 
 void CudaBackend::run(const op::MatmulForward<Tensor>& op) {

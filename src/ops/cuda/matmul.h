@@ -42,7 +42,7 @@ struct MatmulPlan;
 
 class MatmulLibrary {
  public:
-  explicit MatmulLibrary(const DeviceContext& context);
+  MatmulLibrary(const DeviceContext& context, MatmulSearch search);
   ~MatmulLibrary();
   MatmulLibrary(const MatmulLibrary&) = delete;
   MatmulLibrary& operator=(const MatmulLibrary&) = delete;
@@ -69,6 +69,7 @@ class MatmulLibrary {
   void choose(MatmulPlan& plan, const MatmulProblem& problem, int64_t workspace_bytes, bool timed);
 
   const DeviceContext& context_;
+  MatmulSearch search_;
   cublasLtHandle_t handle_ = nullptr;
   std::string library_version_;
   std::string device_;

@@ -53,15 +53,6 @@ Preference make_preference(const MatmulProblem& problem, int64_t workspace_bytes
   return preference;
 }
 
-bool reduces_in_fixed_order(const cublasLtMatmulAlgo_t& algorithm) {
-  uint32_t scheme = 0;
-  size_t written = 0;
-  check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof(scheme),
-                                             &written),
-        "matmul algorithm");
-  return scheme == CUBLASLT_REDUCTION_SCHEME_NONE || scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-}
-
 int hex_value(char digit) {
   if (digit >= '0' && digit <= '9') return digit - '0';
   if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
@@ -75,6 +66,15 @@ void check(cublasStatus_t status, std::string_view what, const std::source_locat
   throw DeviceError(what, std::string("cuBLASLt ") + cublasLtGetStatusName(status) + " (" +
                               cublasLtGetStatusString(status) + ") at " + where.file_name() + ":" +
                               std::to_string(where.line()));
+}
+
+bool reduces_in_fixed_order(const cublasLtMatmulAlgo_t& algorithm) {
+  uint32_t scheme = 0;
+  size_t written = 0;
+  check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof(scheme),
+                                             &written),
+        "matmul algorithm");
+  return scheme == CUBLASLT_REDUCTION_SCHEME_NONE || scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 }
 
 MatmulPlan::MatmulPlan(const MatmulProblem& problem) {
@@ -104,14 +104,13 @@ cublasStatus_t MatmulPlan::launch(cublasLtHandle_t handle, cudaStream_t stream,
 }
 
 std::vector<MatmulCandidate> matmul_candidates(cublasLtHandle_t handle, const MatmulPlan& plan,
-                                               const MatmulProblem& problem, int64_t workspace_bytes) {
-  constexpr int kRequested = 24;
-  std::array<cublasLtMatmulHeuristicResult_t, kRequested> results{};
+                                               const MatmulProblem& problem, const ProposalLimits& limits) {
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(limits.count));
   int returned = 0;
-  const Preference preference = make_preference(problem, workspace_bytes);
+  const Preference preference = make_preference(problem, limits.workspace_bytes);
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle, plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(),
-                                     plan.d.get(), preference.get(), kRequested, results.data(), &returned);
+                                     plan.d.get(), preference.get(), limits.count, results.data(), &returned);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
   check(status, "matmul heuristics");
   std::vector<MatmulCandidate> candidates;

@@ -48,10 +48,22 @@ struct MatmulCandidate {
   int64_t workspace_bytes = 0;
 };
 
-/// Proposals of the library's heuristics that need at most `workspace_bytes`, best guess first, reductions through
-/// atomics or a narrow output left out.
+/// Whether partial sums, if there are any, stay in f32 and are added in an order that does not depend on time.
+bool reduces_in_fixed_order(const cublasLtMatmulAlgo_t& algorithm);
+
+struct ProposalLimits {
+  int64_t workspace_bytes = 0;
+  int count = 0;
+};
+/// Proposals of the library's heuristics within `limits`, best guess first, reductions through atomics or a narrow
+/// output left out.
 std::vector<MatmulCandidate> matmul_candidates(cublasLtHandle_t handle, const MatmulPlan& plan,
-                                               const MatmulProblem& problem, int64_t workspace_bytes);
+                                               const MatmulProblem& problem, const ProposalLimits& limits);
+
+/// Configurations that differ from `center` in one thing (tile, stages, cluster, order of tiles, parts of the sum) and
+/// that the library accepts (matmul_search.cpp).
+std::vector<MatmulCandidate> matmul_neighbours(cublasLtHandle_t handle, const MatmulPlan& plan,
+                                               const MatmulCandidate& center, int64_t workspace_bytes);
 
 /// Index of the fastest candidate on random data, -1 when memory for the operands is not to be had or none runs.
 int fastest_candidate(cublasLtHandle_t handle, const DeviceContext& context, const MatmulPlan& plan,

@@ -14,7 +14,8 @@ TEST(MatmulTiming, PicksACandidateThatRuns) {
   check(cublasLtCreate(&handle), "test");
   const MatmulProblem problem{.rows = 256, .in_features = 128, .out_features = 512};
   const MatmulPlan plan(problem);
-  const std::vector<MatmulCandidate> candidates = matmul_candidates(handle, plan, problem, kMatmulWorkspaceBytes);
+  const std::vector<MatmulCandidate> candidates =
+      matmul_candidates(handle, plan, problem, {.workspace_bytes = kMatmulWorkspaceBytes, .count = 8});
   ASSERT_FALSE(candidates.empty());
   const int fastest = fastest_candidate(handle, backend.context(), plan, problem, candidates);
   EXPECT_GE(fastest, 0);
