@@ -3,44 +3,35 @@
 #include "core/step_state.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
-#include "ops/cuda/device/math.cuh"
-#include "ops/cuda/device/reduce.cuh"
-#include "ops/cuda/device/vector.cuh"
+#include "ops/cuda/device/online_softmax.cuh"
 #include "ops/cuda/heuristics/loss.h"
 #include "ops/cuda/launch.h"
+#include "ops/cuda/loss.h"
 
 namespace litespark::cuda {
 namespace {
 
-template <class T>
-struct CrossEntropyArgs {
-  float* losses;
-  float* log_sum_exp;  // may be nullptr
-  T* logits;
-  const int32_t* labels;
-  StepState* state;
-  int columns;       // V
-  int held_vectors;  // vectors a thread keeps in shared memory between the passes
-  float z_coefficient;
-  bool write_gradient;
-};
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kLossMaxThreads, 1) cross_entropy_kernel(CrossEntropyArgs<T> args, int held_vectors);
 
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kLossMaxThreads, 1) cross_entropy_kernel(CrossEntropyArgs<T> args);
-
-template <class T, int kWidth>
-void launch_cross_entropy(CrossEntropyArgs<T> args, int64_t rows, const DeviceContext& context) {
+void launch_cross_entropy(const CrossEntropyArgs<T>& args, int64_t rows, const DeviceContext& context) {
   constexpr std::string_view kName = op::CrossEntropy<Tensor>::kName;
+  const LossCluster cluster = cross_entropy_cluster({.columns = args.columns, .width = kWidth});
+  if (context.kernels.loss_in_clusters && context.compute_capability >= 90 && cluster.blocks > 0) {
+    launch_cross_entropy_cluster(args, cluster, rows, context.stream);
+    return;
+  }
   const CrossEntropyShape shape = cross_entropy_shape({.columns = args.columns,
                                                        .width = kWidth,
                                                        .element_bytes = sizeof(T),
                                                        .shared_bytes = context.shared_bytes_per_block});
-  args.held_vectors = shape.held_vectors;
   check(cudaFuncSetAttribute(cross_entropy_kernel<T, kWidth>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              shape.shared_bytes),
         kName);
   cross_entropy_kernel<T, kWidth>
-      <<<grid_size(kName, rows), shape.threads, static_cast<size_t>(shape.shared_bytes), context.stream>>>(args);
+      <<<grid_size(kName, rows), shape.threads, static_cast<size_t>(shape.shared_bytes), context.stream>>>(
+          args, shape.held_vectors);
   check_launch(kName);
 }
 
@@ -68,7 +59,6 @@ void CudaBackend::run(const op::CrossEntropy<Tensor>& op) {
                                    .labels = op.labels.as<int32_t>(),
                                    .state = static_cast<StepState*>(op.state.data),
                                    .columns = static_cast<int>(op.logits.columns()),
-                                   .held_vectors = 0,
                                    .z_coefficient = op.z_coefficient,
                                    .write_gradient = op.write_gradient};
     constexpr int kWide = 16 / static_cast<int>(sizeof(T));
@@ -93,93 +83,13 @@ void CudaBackend::run(const op::LossReduce<Tensor>& op) {
 
 namespace {
 
-/// A running softmax: the largest logit so far and the sum of exponentials relative to it.
-struct OnlineSum {
-  // Finite, also times log2(e): a first logit of minus infinity gives exp(-inf) and two empty sums 0, not NaN.
-  float max = -1e38f;
-  float sum = 0;
-};
-
-/// What is subtracted in the exponent. f32: the largest logit. bf16: the same times log2(e), rounded, so that an
-/// exponential is one FMA and one special-function operation; the rounding is a factor common to all terms of a row,
-/// which cancels in the gradient and is taken out of the loss (shift_remainder).
-template <class T>
-__device__ float shift_of(float max) {
-  return std::is_same_v<T, float> ? max : __fmul_rn(max, kLog2E);
-}
-
-template <class T>
-__device__ float shifted_exponential(float value, float shift) {
-  if constexpr (std::is_same_v<T, float>) {
-    return expf(value - shift);
-  } else {
-    return exp2_approximate(fmaf(value, kLog2E, -shift));
-  }
-}
-
-/// log of the common factor that shift_of's rounding left in a sum.
-template <class T>
-__device__ float shift_remainder(float max) {
-  constexpr float kLn2 = 0.693147180559945309f;
-  return std::is_same_v<T, float> ? 0.0f : fmaf(max, kLog2E, -shift_of<T>(max)) * kLn2;
-}
-
-/// Factor that moves a sum from one maximum to a larger one.
-template <class T>
-__device__ float rescale(float from, float to) {
-  if constexpr (std::is_same_v<T, float>) {
-    return expf(from - to);
-  } else {
-    return exp2_approximate(shift_of<T>(from) - shift_of<T>(to));
-  }
-}
-
-template <class T>
-__device__ OnlineSum merge(OnlineSum a, OnlineSum b) {
-  const float largest = fmaxf(a.max, b.max);
-  return {largest, a.sum * rescale<T>(a.max, largest) + b.sum * rescale<T>(b.max, largest)};
-}
-
-template <class T>
-__device__ OnlineSum block_merge(OnlineSum value, OnlineSum* shared) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int num_warps = static_cast<int>(blockDim.x) / kWarpSize;
-  for (int stage = 0; stage < 2; ++stage) {
-#pragma unroll
-    for (int distance = kWarpSize / 2; distance > 0; distance /= 2) {
-      const OnlineSum other{__shfl_xor_sync(kFullWarp, value.max, distance),
-                            __shfl_xor_sync(kFullWarp, value.sum, distance)};
-      value = merge<T>(value, other);
-    }
-    if (stage == 1) break;
-    if (lane == 0) shared[threadIdx.x / kWarpSize] = value;
-    __syncthreads();
-    value = lane < num_warps ? shared[lane] : OnlineSum{};
-  }
-  return value;
-}
-
-/// `running` with the elements of one vector added; rescaled only where a larger logit turned up, which is rare.
-template <class T, int kWidth>
-__device__ OnlineSum fold(OnlineSum running, const Pack<T, kWidth>& pack) {
-  const float largest = largest_of(pack);
-  if (largest > running.max) {
-    running.sum *= rescale<T>(running.max, largest);
-    running.max = largest;
-  }
-  const float shift = shift_of<T>(running.max);
-#pragma unroll
-  for (int i = 0; i < kWidth; ++i) running.sum += shifted_exponential<T>(pack[i], shift);
-  return running;
-}
-
 // One block a row. First pass: every thread folds its vectors into a running (max, sum), rescaled once a vector, and
 // keeps as many of them as fit in shared memory, each thread in its own slots (no barrier needed). Second pass:
 // p - one hot, from shared memory first, the rest read again, mostly from L2.
 // Traffic a logit: one read, one write: 4 bytes in bf16. A row of 128,256 bf16 logits is 256.5 KB: one block of 1,024
 // threads keeps 14/16 of it; 132 such rows are 34 MB, within the L2 of an H200, which serves the rest.
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kLossMaxThreads, 1) cross_entropy_kernel(CrossEntropyArgs<T> args) {
+__global__ void __launch_bounds__(kLossMaxThreads, 1) cross_entropy_kernel(CrossEntropyArgs<T> args, int held_vectors) {
   constexpr int kBatch = 4;  // loads under way before the first use
   extern __shared__ __align__(16) unsigned char held_bytes[];
   __shared__ OnlineSum shared[kLossMaxThreads / kWarpSize];
@@ -210,12 +120,12 @@ __global__ void __launch_bounds__(kLossMaxThreads, 1) cross_entropy_kernel(Cross
     for (int b = 0; b < kBatch; ++b) {
       const int vector = (batch + b) * threads + thread;
       if (vector >= vectors) break;
-      if (batch + b < args.held_vectors) held[vector] = packs[b];
+      if (batch + b < held_vectors) held[vector] = packs[b];
       running = fold<T>(running, packs[b]);
     }
   }
   running = block_merge<T>(running, shared);
-  const float log_sum_exp = running.max + (logf(running.sum) - shift_remainder<T>(running.max));
+  const float log_sum_exp = log_of<T>(running);
   if (thread == 0) {
     if (args.log_sum_exp != nullptr) args.log_sum_exp[row] = log_sum_exp;
     if (scored) args.losses[row] = log_sum_exp - as_float(logits[label]);
@@ -228,25 +138,18 @@ __global__ void __launch_bounds__(kLossMaxThreads, 1) cross_entropy_kernel(Cross
     for (int vector = thread; vector < vectors; vector += threads) store_floats(logits + vector * kWidth, zeros);
     return;
   }
-  const float scale = (1.0f + 2.0f * args.z_coefficient * log_sum_exp) / running.sum;
-  const float shift = shift_of<T>(running.max);
-  const int label_vector = label / kWidth;
+  const RowGradient<T> gradient(running, log_sum_exp, args.z_coefficient);
   const auto write_gradient = [&](int vector, const Vector& pack) {
     float values[kWidth];
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) values[i] = shifted_exponential<T>(pack[i], shift) * scale;
-    if (vector == label_vector) {
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) values[i] -= i == label % kWidth ? 1.0f : 0.0f;
-    }
+    gradient.of(pack, vector * kWidth, label, values);
     store_floats(logits + vector * kWidth, values);
   };
-  const int held_end = min(args.held_vectors * threads, vectors);
+  const int held_end = min(held_vectors * threads, vectors);
   for (int vector = thread; vector < held_end; vector += threads) {
     const Vector pack = held[vector];
     write_gradient(vector, pack);
   }
-  for (int vector = args.held_vectors * threads + thread; vector < vectors; vector += 2 * threads) {
+  for (int vector = held_vectors * threads + thread; vector < vectors; vector += 2 * threads) {
     const Vector near = load_pack<kWidth>(logits + vector * kWidth);
     const bool has_far = vector + threads < vectors;
     const Vector far = has_far ? load_pack<kWidth>(logits + (vector + threads) * kWidth) : near;

@@ -39,4 +39,30 @@ constexpr CrossEntropyShape cross_entropy_shape(const CrossEntropyRow& row) {
   return shape;
 }
 
+/// Vectors of 16 bytes that a thread of the cluster kernel keeps in registers.
+inline constexpr int kClusterHeldVectors = 8;
+/// What every device with clusters takes.
+inline constexpr int kMaxClusterBlocks = 8;
+
+/// How a row is divided among the blocks of a cluster; `blocks` 0: not at all, the row is too short, too long or not
+/// made of whole vectors.
+struct LossCluster {
+  int blocks = 0;
+  int threads = 0;
+};
+
+/// The fewest blocks of 256 threads that hold the row in registers, else of 512. Small blocks, so that several rows
+/// share a multiprocessor and the reads of one overlap with the writes of another.
+constexpr LossCluster cross_entropy_cluster(const CrossEntropyRow& row) {
+  if (row.width == 1) return {};
+  const int64_t vectors = row.columns / row.width;
+  for (const int threads : {256, 512}) {
+    for (int blocks = 1; blocks <= kMaxClusterBlocks; blocks *= 2) {
+      if (int64_t{blocks} * threads * kClusterHeldVectors < vectors) continue;
+      return blocks == 1 ? LossCluster{} : LossCluster{.blocks = blocks, .threads = threads};
+    }
+  }
+  return {};
+}
+
 }  // namespace litespark::cuda

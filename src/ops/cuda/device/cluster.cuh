@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Thread block clusters (PTX ISA, "%cluster_ctarank", "mapa", "barrier.cluster"; sm_90 and later): blocks that run at
+// the same time and write into each other's shared memory.
+#pragma once
+
+#include <cstdint>
+
+namespace litespark::cuda {
+
+__device__ inline uint32_t cluster_rank() {
+  uint32_t rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ inline uint32_t cluster_blocks() {
+  uint32_t blocks;
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+  return blocks;
+}
+
+/// Writes two floats where block `rank` of the cluster has what this block has at `shared`; 8-byte aligned.
+__device__ inline void store_to_block(const void* shared, uint32_t rank, float first, float second) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "st.shared::cluster.v2.f32 [remote], {%2, %3};\n}\n" ::"r"(address),
+      "r"(rank), "f"(first), "f"(second)
+      : "memory");
+}
+
+/// Both by all threads of all blocks: what came before arrive() in one is seen after wait() in every other.
+__device__ inline void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ inline void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+}  // namespace litespark::cuda
