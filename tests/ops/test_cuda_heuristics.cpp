@@ -2,6 +2,7 @@
 // Launch shapes of the streaming CUDA kernels: pure functions, checked for every width without a GPU.
 #include <gtest/gtest.h>
 
+#include "ops/cuda/heuristics/embedding.h"
 #include "ops/cuda/heuristics/loss.h"
 #include "ops/cuda/heuristics/rows.h"
 
@@ -31,17 +32,26 @@ TEST(CudaHeuristics, ChunksCoverARowOnce) {
     ASSERT_EQ(columns % chunks.width, 0);
     ASSERT_LE(chunks.threads, kChunkThreads);
   }
+  EXPECT_EQ(row_chunks(4288).chunks, 2);
+  EXPECT_EQ(row_chunks(4288).threads, 160) << "536 vectors of eight, evenly";
 }
 
 TEST(CudaHeuristics, BackwardShapesCoverTheRowWithinTheirTeams) {
   for (int64_t columns = 8; columns <= 8192; columns += 8) {
-    const RmsNormBackwardShape shape = rms_norm_backward_shape(columns);
+    for (const int64_t blocks : {1, 128, 300}) {
+      RmsNormBackwardShape teams = rms_norm_backward_shape(columns, blocks);
+      ASSERT_TRUE(teams.teams == 1 || teams_fit(teams)) << columns;
+      teams.teams *= 2;
+      ASSERT_TRUE(blocks * teams.teams / 2 >= kWantedTeams || !teams_fit(teams)) << "there is room for more";
+    }
+    const RmsNormBackwardShape shape = rms_norm_backward_shape(columns, 300);
+    ASSERT_EQ(shape.teams, 1) << "enough blocks";
     ASSERT_GE(int64_t{shape.threads} * shape.vectors * 8, columns);
     ASSERT_LE(shape.threads, kMaxTeamThreads);
     ASSERT_TRUE(shape.rows == 1 || shape.rows == 2 || shape.rows == 4);
   }
-  EXPECT_EQ(rms_norm_backward_shape(8200).vectors, 0);
-  EXPECT_EQ(rms_norm_backward_shape(100).vectors, 0);
+  EXPECT_EQ(rms_norm_backward_shape(8200, 1).vectors, 0);
+  EXPECT_EQ(rms_norm_backward_shape(100, 1).vectors, 0);
 }
 
 TEST(CudaHeuristics, CrossEntropyHoldsWhatFits) {
@@ -59,6 +69,40 @@ TEST(CudaHeuristics, CrossEntropyHoldsWhatFits) {
       EXPECT_EQ(shape.shared_bytes, shape.held_vectors * shape.threads * width * element_bytes);
       EXPECT_LE(int64_t{shape.held_vectors - 1} * shape.threads * width, columns) << "no slot that nothing fills";
       EXPECT_LE(shape.threads, kLossMaxThreads);
+    }
+  }
+}
+
+TEST(CudaHeuristics, AClusterHoldsItsRow) {
+  for (int64_t columns = 8; columns <= 400000; columns += 8) {
+    for (const int width : {4, 8}) {
+      const LossCluster cluster = cross_entropy_cluster({.columns = columns, .width = width});
+      if (cluster.blocks == 0) continue;
+      ASSERT_GE(int64_t{cluster.blocks} * cluster.threads * kClusterHeldVectors * width, columns);
+      ASSERT_LE(cluster.blocks, kMaxClusterBlocks);
+      ASSERT_GT(cluster.blocks, 1) << "one block needs no cluster";
+    }
+  }
+  EXPECT_EQ(cross_entropy_cluster({.columns = 128256, .width = 8}).blocks, 8);
+  EXPECT_EQ(cross_entropy_cluster({.columns = 128256, .width = 8}).threads, 256);
+  EXPECT_EQ(cross_entropy_cluster({.columns = 32000, .width = 8}).blocks, 2);
+  EXPECT_EQ(cross_entropy_cluster({.columns = 50257, .width = 1}).blocks, 0);
+}
+
+TEST(CudaHeuristics, TheEmbeddingGradientsGridCoversItsWork) {
+  for (const int64_t tokens : {1, 7, 8, 191, 192, 193, 16384}) {
+    for (const int64_t columns : {1, 264, 1600, 3072}) {
+      const int width = columns % 8 == 0 ? 8 : 1;
+      for (const bool accumulate : {false, true}) {
+        const EmbeddingGradientGrid grid = embedding_gradient_grid(
+            {.tokens = tokens, .vocab = 1000, .columns = columns, .width = width, .accumulate = accumulate});
+        EXPECT_GE(int64_t{grid.slices} * 32 * width, columns);
+        EXPECT_LT(int64_t{grid.slices - 1} * 32 * width, columns);
+        EXPECT_GE(grid.long_blocks / grid.slices * kLongCandidates * kShortRun, tokens);
+        EXPECT_GE(grid.short_blocks * kGradientWarps * kRunTile, tokens * grid.slices);
+        EXPECT_GE(grid.clearing_blocks * kGradientWarps * kClearedRows, accumulate ? 0 : 1000);
+        EXPECT_EQ(grid.blocks(), grid.long_blocks + grid.short_blocks + grid.clearing_blocks);
+      }
     }
   }
 }

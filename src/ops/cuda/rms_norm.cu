@@ -32,6 +32,7 @@ __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_forward_any_kernel(F
 
 void CudaBackend::run(const op::RmsNormForward<Tensor>& op) {
   if (op.x.num_elements() == 0) return;
+  if (op.x.num_elements() == 0) return;
   visit_residual_compute(op.kName, op.x.dtype, op.y.dtype, [&](auto residual, auto compute) {
     using R = typename decltype(residual)::type;
     using T = typename decltype(compute)::type;

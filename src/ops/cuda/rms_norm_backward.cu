@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradient of RMSNorm, added in place to the residual gradient. Weight gradients leave as one partial row for every 64
 // tokens and are added in order by a second kernel: no atomics.
+#include <algorithm>
+
 #include "ops/cuda/check.h"
 #include "ops/cuda/column_sum.h"
 #include "ops/cuda/cuda_backend_impl.h"
@@ -43,28 +45,37 @@ inline constexpr int kPieces = static_cast<int>(sizeof(Pack<T, kVectorWidth>)) /
 template <class R, class T, int kVectors>
 inline constexpr int kRowPieces = kVectors*(kPieces<T> + 2 * kPieces<R>);
 inline constexpr int kStages = 2;
+/// Whether the next rows are copied ahead into shared memory.
+template <class R>
+inline constexpr bool kIsStaged = norm_backward_is_staged(sizeof(R));
 
 template <class R, class T, int kVectors, int kRows>
-void launch_held(const BackwardArgs<R, T>& args, int threads, cudaStream_t stream) {
+void launch_held(const BackwardArgs<R, T>& args, const RmsNormBackwardShape& shape, cudaStream_t stream) {
   constexpr std::string_view kName = op::RmsNormBackward<Tensor>::kName;
-  const int shared_bytes = kStages * kRows * kRowPieces<R, T, kVectors> * threads * 16;
+  const int threads = shape.threads * shape.teams;
+  const int staged_bytes = kIsStaged<R> ? kStages * kRows * kRowPieces<R, T, kVectors> * threads * 16 : 0;
+  // The teams' weight gradients meet where the rows were.
+  const int gathered_bytes = shape.teams > 1 ? threads * kVectors * kVectorWidth * static_cast<int>(sizeof(float)) : 0;
+  const int shared_bytes = std::max(staged_bytes, gathered_bytes);
   const auto kernel = rms_norm_backward_kernel<R, T, kVectors, kRows>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes), kName);
   const unsigned grid = grid_size(kName, ceil_div(args.rows, op::kRmsNormRowsPerBlock));
-  kernel<<<grid, threads, static_cast<size_t>(shared_bytes), stream>>>(args);
+  const dim3 block(static_cast<unsigned>(shape.threads), static_cast<unsigned>(shape.teams));
+  kernel<<<grid, block, static_cast<size_t>(shared_bytes), stream>>>(args);
 }
 
 template <class R, class T>
 void launch_backward(const BackwardArgs<R, T>& args, cudaStream_t stream) {
   constexpr std::string_view kName = op::RmsNormBackward<Tensor>::kName;
-  const RmsNormBackwardShape shape = rms_norm_backward_shape(args.columns);
+  const RmsNormBackwardShape shape =
+      rms_norm_backward_shape(args.columns, ceil_div(args.rows, op::kRmsNormRowsPerBlock));
   constexpr int kHalf = sizeof(R) == 4 ? 2 : 1;
   if (shape.vectors == 2) {
-    launch_held<R, T, 2, 1>(args, shape.threads, stream);
+    launch_held<R, T, 2, 1>(args, shape, stream);
   } else if (shape.rows == 4) {
-    launch_held<R, T, 1, 4 / kHalf>(args, shape.threads, stream);
+    launch_held<R, T, 1, 4 / kHalf>(args, shape, stream);
   } else if (shape.rows == 2) {
-    launch_held<R, T, 1, 2 / kHalf>(args, shape.threads, stream);
+    launch_held<R, T, 1, 2 / kHalf>(args, shape, stream);
   } else {
     const dim3 dweight_grid(grid_size(kName, ceil_div(args.rows, op::kRmsNormRowsPerBlock)),
                             static_cast<unsigned>(ceil_div(args.columns, kAnyThreads)));
@@ -104,12 +115,13 @@ void CudaBackend::run(const op::RmsNormBackward<Tensor>& op) {
 
 namespace {
 
-// Sums kRows values over the block at once; `shared` alternates between two buffers, so one barrier is enough.
+// Sums kRows values over each team at once; `shared` alternates between two buffers, so one barrier is enough.
 template <int kRows>
-__device__ void block_sums(float (&values)[kRows], float (*shared)[kMaxTeamThreads / kWarpSize]) {
+__device__ void team_sums(float (&values)[kRows], float (*shared)[kMaxTeamThreads / kWarpSize]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int num_warps = static_cast<int>(blockDim.x) / kWarpSize;
+  const int first_warp = static_cast<int>(threadIdx.y) * num_warps;
+  const int warp = first_warp + static_cast<int>(threadIdx.x) / kWarpSize;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     values[r] = warp_sum(values[r]);
@@ -117,14 +129,16 @@ __device__ void block_sums(float (&values)[kRows], float (*shared)[kMaxTeamThrea
   }
   __syncthreads();
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) values[r] = warp_sum<16>(lane % 16 < num_warps ? shared[r][lane % 16] : 0.0f);
+  for (int r = 0; r < kRows; ++r)
+    values[r] = warp_sum<16>(lane % 16 < num_warps ? shared[r][first_warp + lane % 16] : 0.0f);
 }
 
 /// A thread's own slots in shared memory: piece p of thread t at (p * threads + t) * 16, so that a warp's accesses are
 /// contiguous and no barrier is needed between the copy and its use.
 class Slots {
  public:
-  __device__ explicit Slots(uint4* base) : base_(base + threadIdx.x), stride_(static_cast<int>(blockDim.x)) {}
+  __device__ explicit Slots(uint4* base)
+      : base_(base + threadIdx.y * blockDim.x + threadIdx.x), stride_(static_cast<int>(blockDim.x * blockDim.y)) {}
 
   template <class T>
   __device__ void fetch(int piece, const T* source, bool exists) const {
@@ -197,11 +211,55 @@ __device__ void read_rows(const BackwardArgs<R, T>& args, const Slots& slots, in
   }
 }
 
-// A block owns 64 tokens and takes kRows of them at a time, with the next kRows on their way through shared memory; a
-// thread owns kVectors vectors of the columns, with their weights and weight gradients in registers.
+// The same straight from memory.
+template <class R, class T, int kVectors, int kRows>
+__device__ void load_rows(const BackwardArgs<R, T>& args, int64_t first, int64_t end,
+                          HeldRows<R, T, kVectors, kRows>& rows) {
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      rows.dy[r][v] = {};
+      rows.x[r][v] = {};
+      rows.dresidual[r][v] = {};
+      const int column = static_cast<int>(threadIdx.x + v * blockDim.x) * kVectorWidth;
+      if (first + r >= end || column >= args.columns) continue;
+      const int64_t at = (first + r) * args.columns + column;
+      rows.dy[r][v] = load_pack<kVectorWidth>(args.dy + at);
+      rows.x[r][v] = load_pack<kVectorWidth>(args.x + at);
+      if (!args.first) rows.dresidual[r][v] = load_pack<kVectorWidth>(args.dresidual + at);
+    }
+  }
+}
+
+// Adds the teams' weight gradients in order; the first team has the sum. `room` is the block's shared memory.
+template <int kVectors>
+__device__ void gather_teams(float (&dweight)[kVectors][kVectorWidth], float* room) {
+  copy_async_wait<0>();
+  __syncthreads();
+  const auto row_of = [&](unsigned team, int v) {
+    return room + ((team * kVectors + static_cast<unsigned>(v)) * blockDim.x + threadIdx.x) * kVectorWidth;
+  };
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) store_floats(row_of(threadIdx.y, v), dweight[v]);
+  __syncthreads();
+  if (threadIdx.y > 0) return;
+  for (unsigned team = 1; team < blockDim.y; ++team) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      float other[kVectorWidth];
+      load_floats(row_of(team, v), other);
+#pragma unroll
+      for (int i = 0; i < kVectorWidth; ++i) dweight[v][i] += other[i];
+    }
+  }
+}
+
+// A block owns 64 tokens. Its teams take kRows of them at a time, in bf16 with the next kRows on their way through
+// shared memory; a thread owns kVectors vectors of the columns, with their weights and weight gradients in registers.
 // Traffic a column: dy, x, dresidual read, dresidual written: 8 bytes in bf16, 14 with an f32 stream (2 more for the
 // cast copy, 2 or 4 fewer when no gradient comes from above), plus 1/16 byte of partials.
-// Without the copies ahead: 2.7 to 3.4 TB/s on an H200, the barrier of each step showed.
+// Why both ways: heuristics/rows.h.
 template <class R, class T, int kVectors, int kRows>
 __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_backward_kernel(BackwardArgs<R, T> args) {
   extern __shared__ uint4 stages[];
@@ -217,18 +275,25 @@ __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_backward_kernel(Back
   }
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * op::kRmsNormRowsPerBlock;
   const int64_t end = min(begin + op::kRmsNormRowsPerBlock, args.rows);
-  fetch_rows<R, T, kVectors, kRows>(args, slots, 0, begin, end);
+  const int step = kRows * static_cast<int>(blockDim.y);
+  const int ahead = kRows * static_cast<int>(threadIdx.y);
+  if constexpr (kIsStaged<R>) fetch_rows<R, T, kVectors, kRows>(args, slots, 0, begin + ahead, end);
   int stage = 0;
 #pragma unroll 1
-  for (int64_t first = begin; first < end; first += kRows, stage ^= 1) {
-    fetch_rows<R, T, kVectors, kRows>(args, slots, stage ^ 1, first + kRows, end);
+  for (int64_t block_first = begin; block_first < end; block_first += step, stage ^= 1) {
+    const int64_t first = block_first + ahead;
+    if constexpr (kIsStaged<R>) fetch_rows<R, T, kVectors, kRows>(args, slots, stage ^ 1, first + step, end);
     float rstd[kRows];
     float dot[kRows] = {};
 #pragma unroll
     for (int r = 0; r < kRows; ++r) rstd[r] = first + r < end ? args.rstd[first + r] : 0.0f;
-    copy_async_wait<1>();
     HeldRows<R, T, kVectors, kRows> rows;
-    read_rows(args, slots, stage, rows);
+    if constexpr (kIsStaged<R>) {
+      copy_async_wait<1>();
+      read_rows(args, slots, stage, rows);
+    } else {
+      load_rows(args, first, end, rows);
+    }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
 #pragma unroll
@@ -240,7 +305,7 @@ __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_backward_kernel(Back
         }
       }
     }
-    block_sums<kRows>(dot, shared[stage]);
+    team_sums<kRows>(dot, shared[stage]);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const float coefficient = dot[r] / static_cast<float>(args.columns) * rstd[r] * rstd[r];
@@ -266,6 +331,8 @@ __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_backward_kernel(Back
       }
     }
   }
+  if (blockDim.y > 1) gather_teams(dweight, reinterpret_cast<float*>(stages));
+  if (threadIdx.y > 0) return;
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     const int vector = static_cast<int>(threadIdx.x + v * blockDim.x);

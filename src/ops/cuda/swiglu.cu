@@ -24,46 +24,39 @@ __global__ void __launch_bounds__(kChunkThreads) swiglu_forward_kernel(SwiGluArg
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kChunkThreads) swiglu_backward_kernel(SwiGluArgs<T> args);
 
+/// Blocks for every chunk of every row of `h`, each thread with whole vectors where a row is made of them.
+template <class T, class Kernel>
+void launch_chunks(std::string_view op, const Tensor& h, SwiGluArgs<T> args, Kernel wide, Kernel narrow,
+                   cudaStream_t stream) {
+  if (h.num_elements() == 0) return;
+  const RowChunks shape = row_chunks(h.columns());
+  args.columns = static_cast<int>(h.columns());
+  args.chunks = shape.chunks;
+  const Kernel kernel = shape.width == kVectorWidth ? wide : narrow;
+  kernel<<<grid_size(op, h.rows() * shape.chunks), shape.threads, 0, stream>>>(args);
+  check_launch(op);
+}
+
 }  // namespace
 
 void CudaBackend::run(const op::SwiGluForward<Tensor>& op) {
-  if (op.h.num_elements() == 0) return;
   visit_float_dtype(op.kName, op.h.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const RowChunks shape = row_chunks(op.h.columns());
-    const SwiGluArgs<T> args{.out = op.h.as<T>(),
-                             .gate_up = op.gate_up.as<T>(),
-                             .dh = nullptr,
-                             .columns = static_cast<int>(op.h.columns()),
-                             .chunks = shape.chunks};
-    const unsigned grid = grid_size(op.kName, op.h.rows() * shape.chunks);
-    if (shape.width == kVectorWidth) {
-      swiglu_forward_kernel<T, kVectorWidth><<<grid, shape.threads, 0, context_.stream>>>(args);
-    } else {
-      swiglu_forward_kernel<T, 1><<<grid, shape.threads, 0, context_.stream>>>(args);
-    }
+    const SwiGluArgs<T> args{
+        .out = op.h.as<T>(), .gate_up = op.gate_up.as<T>(), .dh = nullptr, .columns = 0, .chunks = 0};
+    launch_chunks(op.kName, op.h, args, swiglu_forward_kernel<T, kVectorWidth>, swiglu_forward_kernel<T, 1>,
+                  context_.stream);
   });
-  check_launch(op.kName);
 }
 
 void CudaBackend::run(const op::SwiGluBackward<Tensor>& op) {
-  if (op.dh.num_elements() == 0) return;
   visit_float_dtype(op.kName, op.dh.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const RowChunks shape = row_chunks(op.dh.columns());
-    const SwiGluArgs<T> args{.out = op.dgate_up.as<T>(),
-                             .gate_up = op.gate_up.as<T>(),
-                             .dh = op.dh.as<T>(),
-                             .columns = static_cast<int>(op.dh.columns()),
-                             .chunks = shape.chunks};
-    const unsigned grid = grid_size(op.kName, op.dh.rows() * shape.chunks);
-    if (shape.width == kVectorWidth) {
-      swiglu_backward_kernel<T, kVectorWidth><<<grid, shape.threads, 0, context_.stream>>>(args);
-    } else {
-      swiglu_backward_kernel<T, 1><<<grid, shape.threads, 0, context_.stream>>>(args);
-    }
+    const SwiGluArgs<T> args{
+        .out = op.dgate_up.as<T>(), .gate_up = op.gate_up.as<T>(), .dh = op.dh.as<T>(), .columns = 0, .chunks = 0};
+    launch_chunks(op.kName, op.dh, args, swiglu_backward_kernel<T, kVectorWidth>, swiglu_backward_kernel<T, 1>,
+                  context_.stream);
   });
-  check_launch(op.kName);
 }
 
 namespace {
