@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/attention_cases.h"
+#include "ops/linear_shapes.h"
 #include "reference/matmul.h"
 
 namespace litespark::test {
@@ -30,21 +31,12 @@ struct LinearCase {
   }
 };
 
-/// One of everything, sizes off every block, a few rows and many, several panels of tokens; each with plain and packed
-/// weights in both dtypes.
+/// Every shared size with plain and packed weights in both dtypes.
 inline std::vector<LinearCase> linear_cases() {
   std::vector<LinearCase> cases;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const bool packed : {false, true}) {
-      for (const auto& [rows, inputs, outputs] : {std::array<int64_t, 3>{1, 1, 1},
-                                                  {1, 97, 33},
-                                                  {97, 257, 1},
-                                                  {5, 64, 130},
-                                                  {257, 97, 97},
-                                                  {300, 31, 64},
-                                                  {1030, 16, 40},
-                                                  {2500, 5, 7},
-                                                  {33, 1, 1100}}) {
+      for (const auto& [rows, inputs, outputs] : kLinearSizes) {
         cases.push_back({.rows = rows, .inputs = inputs, .outputs = outputs, .dtype = dtype, .packed = packed});
         cases.push_back(cases.back());
         cases.back().bias = true;

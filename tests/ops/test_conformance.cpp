@@ -59,6 +59,24 @@ TEST(Conformance, RuleFindsLargeScatteredAndBiasedErrors) {  // fault:C8
   EXPECT_NE(verdict({1e-6, -1e-6, NAN, 0}).find("NaN"), std::string::npos);
 }
 
+// Rows of a softmax: the rounding of a row's sum is in all its elements. What one factor's roundings explain is no
+// bias, twice that is.
+TEST(Conformance, RuleTellsARoundedFactorFromABias) {
+  const auto verdict = [&](double relative_error) {
+    std::vector<double> expected, actual, plain;
+    for (int i = 0; i < 32000; ++i) {
+      expected.push_back(1.0 / 32000);
+      actual.push_back(expected.back() * (1 + relative_error));
+      plain.push_back(expected.back() * (1 + (i % 2 == 0 ? 4e-7 : -4e-7)));
+    }
+    return kernel_rule_violation(compare(actual, expected), compare(plain, expected), DType::kF32);
+  };
+  EXPECT_EQ(verdict(0.9 * kSharedRoundings), "");
+  EXPECT_EQ(verdict(-0.9 * kSharedRoundings), "");
+  EXPECT_NE(verdict(2 * kSharedRoundings).find("biased"), std::string::npos) << verdict(2 * kSharedRoundings);
+  EXPECT_NE(verdict(-2 * kSharedRoundings).find("biased"), std::string::npos);
+}
+
 /// A conversion whose memory the test may spoil before it is collected.
 struct PlantedRun {
   OpCase<op::Convert<Tensor>> test{.name = "planted",

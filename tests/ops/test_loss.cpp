@@ -3,42 +3,12 @@
 #include <cmath>
 
 #include "ops/cpu_conformance.h"
+#include "ops/loss_cases.h"
 #include "reference/loss.h"
 #include "support/finite_differences.h"
 
 namespace litespark::test {
 namespace {
-
-struct Case {
-  int64_t rows, vocab;
-  DType dtype;
-  float z_coefficient;
-  bool has_log_sum_exp, write_gradient;
-  double scale;  ///< of the random logits
-};
-
-const Case kCases[] = {{1, 1, DType::kF32, 0, true, true, 1},        {3, 7, DType::kF32, 0.01f, true, true, 2},
-                       {5, 16, DType::kBF16, 0, false, true, 3},     {9, 33, DType::kF32, 0, true, false, 10},
-                       {64, 255, DType::kF32, 1e-4f, true, true, 4}, {33, 4096, DType::kBF16, 1e-4f, true, true, 2},
-                       {17, 4096, DType::kF32, 0, false, true, 2},   {2, 32000, DType::kF32, 0, true, true, 5},
-                       {0, 10, DType::kF32, 0, true, true, 1}};
-
-OpCase<op::CrossEntropy<Tensor>> loss_case(const Case& c) {
-  OpCase<op::CrossEntropy<Tensor>> test{
-      .name = std::to_string(c.rows) + "x" + std::to_string(c.vocab) + " " + std::string(dtype_name(c.dtype)),
-      .op = {.losses = shape_only(DType::kF32, {c.rows}),
-             .log_sum_exp = c.has_log_sum_exp ? shape_only(DType::kF32, {c.rows}) : Tensor{},
-             .logits = shape_only(c.dtype, {c.rows, c.vocab}),
-             .labels = shape_only(DType::kI32, {c.rows}),
-             .state = state_shape(),
-             .z_coefficient = c.z_coefficient,
-             .write_gradient = c.write_gradient},
-      .inputs = {}};
-  test.inputs.tensors["logits"] = random_normal(c.dtype, c.rows * c.vocab, 14, c.scale);
-  test.inputs.tensors["labels"] = random_integers(c.rows, 15, c.vocab);
-  for (size_t n = 4; n < static_cast<size_t>(c.rows); n += 5) test.inputs.tensors["labels"][n] = op::kIgnoredLabel;
-  return test;
-}
 
 OpCase<op::CrossEntropy<Tensor>> one_row(std::vector<double> logits, int label) {
   auto test = loss_case({.rows = 1,
@@ -54,7 +24,7 @@ OpCase<op::CrossEntropy<Tensor>> one_row(std::vector<double> logits, int label) 
 }
 
 TEST(Loss, CrossEntropyKeepsTheErrorRule) {
-  for (const Case& c : kCases) {
+  for (const LossCase& c : kLossCases) {
     const auto test = loss_case(c);
     expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),
                               reference::evaluate<float>(test.op, test.inputs));
@@ -91,7 +61,7 @@ TEST(Loss, NanLogitsGiveANanLoss) {
 
 // fault:C11: nothing supervised is a loss of 0 and a gradient of 0, not 0 / 0.
 TEST(Loss, IgnoredRowsHaveNoLossAndNoGradient) {
-  auto test = loss_case(kCases[4]);
+  auto test = loss_case(kLossCases[4]);
   std::fill(test.inputs.tensors["labels"].begin(), test.inputs.tensors["labels"].end(), op::kIgnoredLabel);
   const Execution execution = execute_on_cpu(test);
   for (const double loss : execution.outputs.at("losses")) ASSERT_EQ(loss, 0.0);
@@ -101,7 +71,7 @@ TEST(Loss, IgnoredRowsHaveNoLossAndNoGradient) {
 
 // fault:D18
 TEST(Loss, BadLabelsAreCountedAndTreatedAsIgnored) {
-  auto test = loss_case(kCases[1]);
+  auto test = loss_case(kLossCases[1]);
   test.inputs.tensors["labels"] = {7, -1, 2147483647};
   const Execution execution = execute_on_cpu(test);
   EXPECT_EQ(execution.outputs.state.bad_tokens, 3);
@@ -111,20 +81,20 @@ TEST(Loss, BadLabelsAreCountedAndTreatedAsIgnored) {
 
 // report:B27: cutting the rows into chunks of any size changes no bit.
 TEST(Loss, ChunkingChangesNoBit) {
-  const Case whole{.rows = 24,
-                   .vocab = 100,
-                   .dtype = DType::kF32,
-                   .z_coefficient = 1e-3f,
-                   .has_log_sum_exp = true,
-                   .write_gradient = true,
-                   .scale = 3};
+  const LossCase whole{.rows = 24,
+                       .vocab = 100,
+                       .dtype = DType::kF32,
+                       .z_coefficient = 1e-3f,
+                       .has_log_sum_exp = true,
+                       .write_gradient = true,
+                       .scale = 3};
   const auto test = loss_case(whole);
   const Execution all = execute_on_cpu(test);
   for (const int64_t chunk_rows : {1, 5, 7, 23}) {
     std::vector<double> losses;
     std::vector<double> gradient;
     for (int64_t first = 0; first < whole.rows; first += chunk_rows) {
-      Case part = whole;
+      LossCase part = whole;
       part.rows = std::min(chunk_rows, whole.rows - first);
       auto chunk = loss_case(part);
       const auto cut = [&](const char* name, int64_t width) {
@@ -147,17 +117,7 @@ TEST(Loss, ChunkingChangesNoBit) {
 }
 
 TEST(Loss, ReduceSumsScoredRowsOnly) {
-  OpCase<op::LossReduce<Tensor>> test{.name = "reduce",
-                                      .op = {.state = state_shape(),
-                                             .losses = shape_only(DType::kF32, {1000}),
-                                             .log_sum_exp = shape_only(DType::kF32, {1000}),
-                                             .labels = shape_only(DType::kI32, {1000}),
-                                             .z_coefficient = 0.5f},
-                                      .inputs = {}};
-  fill_at_random(test, 16);
-  test.inputs.tensors["labels"] = random_integers(1000, 17, 50);
-  for (size_t n = 0; n < 1000; n += 3) test.inputs.tensors["labels"][n] = op::kIgnoredLabel;
-  test.inputs.state = {.loss_sum = 3, .z_loss_sum = 2, .supervised_tokens = 100};
+  const auto test = loss_reduce_case(1000);
   const StepState state = execute_on_cpu(test).outputs.state;
   const StepState expected = reference::evaluate<double>(test.op, test.inputs).state;
   EXPECT_EQ(state.supervised_tokens, 100 + 666);
@@ -167,13 +127,13 @@ TEST(Loss, ReduceSumsScoredRowsOnly) {
 }
 
 TEST(Loss, ReferenceGradientIsTheDerivativeOfItsLoss) {  // fault:C10
-  const Case c{.rows = 3,
-               .vocab = 5,
-               .dtype = DType::kF64,
-               .z_coefficient = 0.1f,
-               .has_log_sum_exp = true,
-               .write_gradient = true,
-               .scale = 1};
+  const LossCase c{.rows = 3,
+                   .vocab = 5,
+                   .dtype = DType::kF64,
+                   .z_coefficient = 0.1f,
+                   .has_log_sum_exp = true,
+                   .write_gradient = true,
+                   .scale = 1};
   auto test = loss_case(c);
   test.inputs.tensors["labels"] = {2, op::kIgnoredLabel, 4};
   expect_gradient("logits", test.inputs.at("logits"), reference::evaluate<double>(test.op, test.inputs).at("logits"),

@@ -2,9 +2,9 @@
 // The optimizer phase: norm, decision, AdamW, and that tiny steps survive bf16 weights.
 #include <cmath>
 
-#include "core/checked.h"
 #include "ops/adamw_forms.h"
 #include "ops/cpu_conformance.h"
+#include "ops/optimizer_cases.h"
 #include "reference/optimizer.h"
 
 namespace litespark::test {
@@ -16,20 +16,8 @@ StepState decide(StepState state) {
   return execute_on_cpu(test).outputs.state;
 }
 
-/// A step that goes through: 100 tokens, gradient norm 2.
-StepState good_state() {
-  return {.learning_rate = 1e-3f,
-          .clip_norm = 1,
-          .spike_limit = 10,
-          .loss_sum = 250,
-          .supervised_tokens = 100,
-          .gradient_square_sum = 200.0 * 200.0,
-          .optimizer_steps = 4,
-          .skipped_steps = 1};
-}
-
 TEST(Optimizer, AdamWKeepsTheErrorRule) {
-  for (const int64_t size : {1, 15, 16, 17, 1000, 50000}) {
+  for (const int64_t size : kAdamWSizes) {
     for (const bool has_weight : {false, true}) {
       const auto test = adamw_case(size, has_weight);
       expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),
@@ -180,14 +168,7 @@ TEST(Optimizer, SquareSumOfBf16GradientsIsThatOfTheirValues) {
 
 TEST(Optimizer, SquareSumAddsBlocksInOrder) {
   for (const int64_t size : {1, 16383, 16384, 16385, 100000}) {
-    OpCase<op::GradientSquareSum<Tensor>> test{
-        .name = std::to_string(size),
-        .op = {.state = state_shape(),
-               .gradient = shape_only(DType::kF32, {size}),
-               .partials = shape_only(DType::kF64, {ceil_div(size, op::kSquareSumBlock)})},
-        .inputs = {}};
-    fill_at_random(test, 19);
-    test.inputs.state.gradient_square_sum = 5;
+    const auto test = square_sum_case(size);
     const double expected = reference::evaluate<double>(test.op, test.inputs).state.gradient_square_sum;
     EXPECT_NEAR(execute_on_cpu(test).outputs.state.gradient_square_sum / expected, 1.0, 1e-13);
   }

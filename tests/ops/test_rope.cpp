@@ -1,61 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoPE: the kernel error rule, positions far beyond what bf16 can count, inverse, and which heads turn.
 #include "ops/attention_cases.h"
-#include "reference/rope.h"
+#include "ops/rope_cases.h"
 #include "support/finite_differences.h"
 
 namespace litespark::test {
 namespace {
 
-struct RopeCase {
-  int64_t rows = 1;
-  int rotated = 1, total = 1, dim = 2;
-  DType dtype = DType::kF32;
-  bool inverse = false;
-};
-
-OpCase<op::Rope<Tensor>> make(const RopeCase& c, const std::vector<double>& positions, int64_t num_positions,
-                              uint64_t seed) {
-  std::vector<double> table = reference::rope_table(num_positions, c.dim, 10000.0);
-  for (double& value : table) value = round_to(DType::kF32, value);
-  OpCase<op::Rope<Tensor>> test{.name = std::to_string(c.rows) + " rows, " + std::to_string(c.total) + " heads of " +
-                                        std::to_string(c.dim) + ", " + std::string(dtype_name(c.dtype)),
-                                .op = {.qkv = shape_only(c.dtype, {c.rows, int64_t{c.total} * c.dim}),
-                                       .table = shape_only(DType::kF32, {num_positions, c.dim}),
-                                       .positions = shape_only(DType::kI32, {c.rows}),
-                                       .num_rotated_heads = c.rotated,
-                                       .num_heads_total = c.total,
-                                       .head_dim = c.dim,
-                                       .inverse = c.inverse},
-                                .inputs = {.tensors = {{"table", table}, {"positions", positions}}, .state = {}}};
-  fill_at_random(test, seed);
-  return test;
-}
-
 TEST(Rope, KeepsTheErrorRule) {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const bool inverse : {false, true}) {
-      for (const RopeCase& shape : {RopeCase{.rows = 1, .rotated = 1, .total = 1, .dim = 2},
-                                    RopeCase{.rows = 97, .rotated = 8, .total = 10, .dim = 6},
-                                    RopeCase{.rows = 257, .rotated = 3, .total = 4, .dim = 64},
-                                    RopeCase{.rows = 0, .rotated = 3, .total = 4, .dim = 64}}) {
-        RopeCase c = shape;
-        c.dtype = dtype;
-        c.inverse = inverse;
-        const auto test = make(c, random_integers(c.rows, 1, 300), 300, 2);
-        const Values truth = reference::evaluate<double>(test.op, test.inputs);
-        const Values plain = reference::evaluate<float>(test.op, test.inputs);
-        for (const CpuIsa isa : usable_isas()) {
-          expect_kernel_rule(test.name, execute_on_threads(isa, test), truth, plain);
-        }
-      }
+  for (const OpCase<op::Rope<Tensor>>& test : rope_cases()) {
+    const Values truth = reference::evaluate<double>(test.op, test.inputs);
+    const Values plain = reference::evaluate<float>(test.op, test.inputs);
+    for (const CpuIsa isa : usable_isas()) {
+      expect_kernel_rule(test.name, execute_on_threads(isa, test), truth, plain);
     }
   }
 }
 
 TEST(Rope, LeavesTheValueHeadsAlone) {
   const RopeCase c{.rows = 5, .rotated = 3, .total = 4, .dim = 10};
-  const auto test = make(c, {1, 2, 3, 4, 5}, 6, 3);
+  const auto test = rope_case(c, {1, 2, 3, 4, 5}, 6, 3);
   const std::vector<double> qkv = execute_on_threads(CpuIsa::kAvx512Bf16, test).outputs.at("qkv");
   for (size_t row = 0; row < 5; ++row) {
     for (size_t i = 30; i < 40; ++i) EXPECT_EQ(qkv[row * 40 + i], test.inputs.at("qkv")[row * 40 + i]);
@@ -67,7 +31,7 @@ TEST(Rope, LeavesTheValueHeadsAlone) {
 TEST(Rope, NeighbouringLargePositionsTurnDifferentlyAndRightlyInBf16) {
   const RopeCase c{.rows = 4, .rotated = 1, .total = 1, .dim = 64, .dtype = DType::kBF16};
   const std::vector<double> positions = {4095, 4096, 15962, 15968};
-  auto test = make(c, positions, 16000, 4);
+  auto test = rope_case(c, positions, 16000, 4);
   for (size_t row = 0; row < 4; ++row) {
     for (size_t i = 0; i < 64; ++i) test.inputs.tensors["qkv"][row * 64 + i] = i < 32 ? 1.0 : 0.0;
   }
@@ -87,7 +51,7 @@ TEST(Rope, NeighbouringLargePositionsTurnDifferentlyAndRightlyInBf16) {
 
 TEST(Rope, InverseTurnsBack) {
   RopeCase c{.rows = 9, .rotated = 2, .total = 3, .dim = 16};
-  auto test = make(c, random_integers(9, 5, 100), 100, 5);
+  auto test = rope_case(c, random_integers(9, 5, 100), 100, 5);
   const std::vector<double> before = test.inputs.at("qkv");
   test.inputs.tensors["qkv"] = execute_on_threads(CpuIsa::kAvx512Bf16, test).outputs.at("qkv");
   test.op.inverse = true;
@@ -97,7 +61,7 @@ TEST(Rope, InverseTurnsBack) {
 
 TEST(Rope, ReferenceInverseIsTheDerivativeOfTheForward) {
   const RopeCase c{.rows = 3, .rotated = 2, .total = 3, .dim = 4, .dtype = DType::kF64};
-  const auto forward = make(c, {0, 3, 7}, 8, 6);
+  const auto forward = rope_case(c, {0, 3, 7}, 8, 6);
   const std::vector<double> slope = random_normal(DType::kF64, 36, 7);
   auto backward = forward;
   backward.op.inverse = true;

@@ -3,65 +3,32 @@
 #include <cmath>
 
 #include "ops/cpu_conformance.h"
+#include "ops/swiglu_cases.h"
 #include "reference/swiglu.h"
 #include "support/finite_differences.h"
 
 namespace litespark::test {
 namespace {
 
-struct Case {
-  int64_t rows, width;
-  DType dtype;
-  double scale;  ///< of the random inputs
-};
-
-const Case kCases[] = {{1, 1, DType::kF32, 1},    {3, 7, DType::kBF16, 3},   {5, 16, DType::kF32, 10},
-                       {17, 33, DType::kF32, 1},  {64, 688, DType::kF32, 2}, {33, 688, DType::kBF16, 2},
-                       {2, 5000, DType::kF32, 1}, {0, 8, DType::kF32, 1}};
-
-std::string name_of(const Case& c) {
-  return std::to_string(c.rows) + "x" + std::to_string(c.width) + " " + std::string(dtype_name(c.dtype));
-}
-
-OpCase<op::SwiGluForward<Tensor>> forward_case(const Case& c) {
-  OpCase<op::SwiGluForward<Tensor>> test{
-      .name = name_of(c),
-      .op = {.h = shape_only(c.dtype, {c.rows, c.width}), .gate_up = shape_only(c.dtype, {c.rows, 2 * c.width})},
-      .inputs = {}};
-  test.inputs.tensors["gate_up"] = random_normal(c.dtype, 2 * c.rows * c.width, 5, c.scale);
-  return test;
-}
-
-OpCase<op::SwiGluBackward<Tensor>> backward_case(const Case& c) {
-  OpCase<op::SwiGluBackward<Tensor>> test{.name = name_of(c),
-                                          .op = {.dgate_up = shape_only(c.dtype, {c.rows, 2 * c.width}),
-                                                 .dh = shape_only(c.dtype, {c.rows, c.width}),
-                                                 .gate_up = shape_only(c.dtype, {c.rows, 2 * c.width})},
-                                          .inputs = {}};
-  test.inputs.tensors["gate_up"] = random_normal(c.dtype, 2 * c.rows * c.width, 6, c.scale);
-  fill_at_random(test, 7);
-  return test;
-}
-
 TEST(SwiGlu, ForwardKeepsTheErrorRule) {
-  for (const Case& c : kCases) {
-    const auto test = forward_case(c);
+  for (const SwiGluCase& c : kSwiGluCases) {
+    const auto test = swiglu_forward_case(c);
     expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),
                               reference::evaluate<float>(test.op, test.inputs));
   }
 }
 
 TEST(SwiGlu, BackwardKeepsTheErrorRule) {
-  for (const Case& c : kCases) {
-    const auto test = backward_case(c);
+  for (const SwiGluCase& c : kSwiGluCases) {
+    const auto test = swiglu_backward_case(c);
     expect_kernel_rule_on_cpu(test, reference::evaluate<double>(test.op, test.inputs),
                               reference::evaluate<float>(test.op, test.inputs));
   }
 }
 
 TEST(SwiGlu, GradientMayBeWrittenOverItsInput) {
-  for (const Case& c : kCases) {
-    auto test = backward_case(c);
+  for (const SwiGluCase& c : kSwiGluCases) {
+    auto test = swiglu_backward_case(c);
     const Execution apart = execute_on_cpu(test);
     test.aliases = {{"dgate_up", "gate_up"}};
     EXPECT_EQ(execute_on_cpu(test).bytes.at("dgate_up"), apart.bytes.at("dgate_up")) << test.name;
@@ -73,14 +40,14 @@ TEST(SwiGlu, FarGatesStayFinite) {
   const std::vector<double> gates = {-1e4, -200, -100, -89, -88, -87.5, -0.0, 0.0, 87.5, 88, 89, 100, 200, 1e4};
   const int64_t width = static_cast<int64_t>(gates.size());
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    const Case c{.rows = 1, .width = width, .dtype = dtype, .scale = 1};
+    const SwiGluCase c{.rows = 1, .width = width, .dtype = dtype, .scale = 1};
     std::vector<double> gate_up = gates;
     gate_up.insert(gate_up.end(), gates.size(), 1.0);
     for (double& value : gate_up) value = round_to(dtype, value);
-    auto forward = forward_case(c);
+    auto forward = swiglu_forward_case(c);
     forward.inputs.tensors["gate_up"] = gate_up;
     const std::vector<double> h = execute_on_cpu(forward).outputs.at("h");
-    auto backward = backward_case(c);
+    auto backward = swiglu_backward_case(c);
     backward.inputs.tensors["gate_up"] = gate_up;
     const std::vector<double> slopes = execute_on_cpu(backward).outputs.at("dgate_up");
     for (size_t i = 0; i < gates.size(); ++i) {
@@ -91,17 +58,17 @@ TEST(SwiGlu, FarGatesStayFinite) {
 }
 
 TEST(SwiGlu, NanPassesThrough) {
-  const Case c{.rows = 1, .width = 3, .dtype = DType::kF32, .scale = 1};
-  auto test = forward_case(c);
+  const SwiGluCase c{.rows = 1, .width = 3, .dtype = DType::kF32, .scale = 1};
+  auto test = swiglu_forward_case(c);
   test.inputs.tensors["gate_up"] = {NAN, 1, 2, 1, NAN, 3};
   const std::vector<double> h = execute(cpu_backend(usable_isas().back(), 1), test).outputs.at("h");
   EXPECT_TRUE(std::isnan(h[0]) && std::isnan(h[1]) && std::isfinite(h[2]));
 }
 
 TEST(SwiGlu, ReferenceBackwardIsTheDerivativeOfItsForward) {
-  const Case c{.rows = 2, .width = 4, .dtype = DType::kF64, .scale = 1};
-  const auto forward = forward_case(c);
-  auto backward = backward_case(c);
+  const SwiGluCase c{.rows = 2, .width = 4, .dtype = DType::kF64, .scale = 1};
+  const auto forward = swiglu_forward_case(c);
+  auto backward = swiglu_backward_case(c);
   backward.inputs.tensors["gate_up"] = forward.inputs.at("gate_up");
   expect_gradient("dgate_up", forward.inputs.at("gate_up"),
                   reference::evaluate<double>(backward.op, backward.inputs).at("dgate_up"),

@@ -27,7 +27,8 @@ double rounding_of(DType dtype) {
 std::string ErrorStats::to_string() const {
   std::ostringstream text;
   text << "n " << count << ", kinds differ " << kind_mismatches << ", max abs " << max_abs << ", max rel " << max_rel
-       << ", rms " << rms << ", mean signed " << mean_signed << ", largest expected " << largest_expected;
+       << ", rms " << rms << ", mean signed " << mean_signed << ", largest expected " << largest_expected
+       << ", mean magnitude " << mean_abs_expected;
   return text.str();
 }
 
@@ -38,6 +39,7 @@ ErrorStats compare(std::span<const double> actual, std::span<const double> expec
   ErrorStats stats;
   double square_sum = 0;
   double signed_sum = 0;
+  double magnitude_sum = 0;
   for (size_t i = 0; i < actual.size(); ++i) {
     const int kind = kind_of(expected[i]);
     if (kind_of(actual[i]) != kind) ++stats.kind_mismatches;
@@ -49,10 +51,12 @@ ErrorStats compare(std::span<const double> actual, std::span<const double> expec
     stats.largest_expected = std::max(stats.largest_expected, std::abs(expected[i]));
     square_sum += error * error;
     signed_sum += error;
+    magnitude_sum += std::abs(expected[i]);
   }
   if (stats.count > 0) {
     stats.rms = std::sqrt(square_sum / static_cast<double>(stats.count));
     stats.mean_signed = signed_sum / static_cast<double>(stats.count);
+    stats.mean_abs_expected = magnitude_sum / static_cast<double>(stats.count);
   }
   return stats;
 }
@@ -67,7 +71,8 @@ std::string kernel_rule_violation(const ErrorStats& actual, const ErrorStats& pl
   if (actual.rms > 1.5 * plain.rms + slack) text << "RMS error above 1.5x; ";
   const double root = std::sqrt(static_cast<double>(std::max<int64_t>(actual.count, 1)));
   const double chance = 4.0 * std::max(actual.rms, slack) / root;
-  if (std::abs(actual.mean_signed) > std::max(chance, 1.5 * std::abs(plain.mean_signed))) text << "biased; ";
+  const double shared = kSharedRoundings * actual.mean_abs_expected;
+  if (std::abs(actual.mean_signed) > std::max({chance, shared, 1.5 * std::abs(plain.mean_signed)})) text << "biased; ";
   if (text.str().empty()) return {};
   return text.str() + "ours: " + actual.to_string() + "; plain: " + plain.to_string();
 }

@@ -17,9 +17,9 @@ namespace litespark::test {
 Backend& cuda_backend();
 
 template <class Op>
-Execution execute_on_cuda(const OpCase<Op>& test) {
-  Execution first = execute(cuda_backend(), test);
-  const Execution second = execute(cuda_backend(), test);
+Execution execute_on_cuda(const OpCase<Op>& test, Backend& backend = cuda_backend()) {
+  Execution first = execute(backend, test);
+  const Execution second = execute(backend, test);
   for (const auto& [name, bytes] : first.bytes) {
     if (name == "partials" || name == "scratch") continue;
     EXPECT_EQ(second.bytes.at(name), bytes) << test.name << ": " << name << " differs between two runs";

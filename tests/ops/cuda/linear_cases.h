@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers for the GPU tests of the three products, with fp64 truth and a plain fp32 sum.
+// Linear layers for the GPU tests of the three products.
 #pragma once
 
-#include <array>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "ops/cuda/cuda_conformance.h"
+#include "ops/linear_shapes.h"
 
 namespace litespark::test {
 
@@ -22,18 +23,16 @@ struct GpuLinearCase {
   }
 };
 
-/// Odd sizes and sizes of models, both dtypes, with and without bias and accumulation.
+/// Sizes of which tensor cores take whole tiles.
+inline constexpr LinearSize kTiledSizes[] = {{300, 32, 64}, {128, 768, 256}, {64, 2048, 72}};
+
+/// Every shared size and the tiled ones in both dtypes, with and without bias and accumulation.
 inline std::vector<GpuLinearCase> gpu_linear_cases() {
+  std::vector<LinearSize> sizes(std::begin(kLinearSizes), std::end(kLinearSizes));
+  sizes.insert(sizes.end(), std::begin(kTiledSizes), std::end(kTiledSizes));
   std::vector<GpuLinearCase> cases;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const auto& [rows, inputs, outputs] : {std::array<int64_t, 3>{1, 1, 1},
-                                                {1, 97, 33},
-                                                {5, 64, 130},
-                                                {257, 97, 99},
-                                                {300, 32, 64},
-                                                {1030, 16, 40},
-                                                {128, 768, 256},
-                                                {64, 2048, 72}}) {
+    for (const auto& [rows, inputs, outputs] : sizes) {
       for (const bool flag : {false, true}) cases.push_back({rows, inputs, outputs, dtype, flag, flag});
     }
   }

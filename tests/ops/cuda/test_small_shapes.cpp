@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention, the products and the newer streaming kernels on the smallest shapes that reach each of their paths: what
+// compute-sanitizer, which slows a kernel a hundred times, can run through in seconds (tools/gpu_sanitize.sh). Each
+// case keeps its error rule here too.
+#include "ops/cuda/attention_cases.h"
+#include "ops/cuda/linear_cases.h"
+#include "reference/loss.h"
+#include "reference/matmul.h"
+
+namespace litespark::test {
+namespace {
+
+/// A tile and a bit, a document of one token, rows of none; more query heads than key heads; a window.
+std::vector<GpuAttentionCase> small_cases(DType dtype, const std::vector<int>& dims) {
+  std::vector<GpuAttentionCase> cases;
+  for (const int dim : dims) {
+    cases.push_back({.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {66, 1}, .tail_rows = 2, .dtype = dtype});
+    cases.push_back({.heads = 1, .kv_heads = 1, .dim = dim, .window = 30, .lengths = {70}, .dtype = dtype});
+  }
+  return cases;
+}
+
+void expect_attention_rule(Backend& backend, const GpuAttentionCase& c) {
+  const auto forward = attention_forward_case(backend, c, 1);
+  Values truth = attention_truth(c, forward.inputs);
+  truth.tensors.erase("log_sum_exp");
+  expect_kernel_rule("forward " + forward.name, execute(backend, forward), truth, attention_plain(c, forward.inputs));
+  const auto backward = attention_backward_case(backend, c, 2);
+  expect_kernel_rule("backward " + backward.name, execute(backend, backward),
+                     attention_gradient_truth(c, backward.inputs), attention_gradient_plain(c, backward.inputs));
+}
+
+TEST(SmallShapes, AttentionOnTensorCores) {
+  for (const GpuAttentionCase& c : small_cases(DType::kBF16, {16, 64, 128})) {
+    expect_attention_rule(portable_backend(), c);
+  }
+}
+
+TEST(SmallShapes, AttentionInF32) {
+  for (const GpuAttentionCase& c : small_cases(DType::kF32, {24})) expect_attention_rule(portable_backend(), c);
+}
+
+TEST(SmallShapes, AttentionOnHopper) {
+  const auto backend = make_cuda_backend({.attention = AttentionKind::kHopper});
+  if (backend->name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
+  for (const int dim : {64, 128}) {
+    expect_attention_rule(*backend, {.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {130, 1}, .tail_rows = 2});
+    expect_attention_rule(*backend, {.heads = 1, .kv_heads = 1, .dim = dim, .window = 70, .lengths = {200}});
+  }
+}
+
+// Without `prepare`: timing is hundreds of launches.
+TEST(SmallShapes, ProductsOfALinearLayer) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const bool flag : {false, true}) {
+      const GpuLinearCase c{.rows = 65, .inputs = 72, .outputs = 40, .dtype = dtype, .bias = flag, .accumulate = flag};
+      const auto backend = make_cuda_backend({});
+      const auto expect_near = [&](const auto& test) {
+        CaseMemory memory(*backend, test.inputs, test.aliases);
+        const auto bound = test.op.map(memory);
+        backend->run(bound);
+        backend->synchronize();
+        const Execution execution = memory.collect(test.name);
+        for (const auto& [name, expected] : reference::evaluate<double>(test.op, test.inputs).tensors) {
+          const std::vector<double>& actual = execution.outputs.at(name);
+          for (size_t i = 0; i < expected.size(); ++i) {
+            ASSERT_NEAR(actual[i], expected[i], dtype == DType::kBF16 ? 0.3 : 1e-3) << test.name << ", " << name;
+          }
+        }
+      };
+      expect_near(matmul_forward_case(c));
+      expect_near(matmul_input_case(c));
+      expect_near(matmul_weight_case(c));
+    }
+  }
+}
+
+TEST(SmallShapes, CrossEntropyInAClusterAndInOneBlock) {
+  for (const bool in_clusters : {false, true}) {
+    const auto backend = make_cuda_backend({.kernels = {.loss_in_clusters = in_clusters}});
+    OpCase<op::CrossEntropy<Tensor>> test{.name = in_clusters ? "cluster" : "block",
+                                          .op = {.losses = shape_only(DType::kF32, {3}),
+                                                 .log_sum_exp = {},
+                                                 .logits = shape_only(DType::kBF16, {3, 20000}),
+                                                 .labels = shape_only(DType::kI32, {3}),
+                                                 .state = state_shape()},
+                                          .inputs = {}};
+    test.inputs.tensors["labels"] = {19999, op::kIgnoredLabel, 0};
+    fill_at_random(test, 3);
+    expect_kernel_rule(test.name, execute(*backend, test), reference::evaluate<double>(test.op, test.inputs),
+                       reference::evaluate<float>(test.op, test.inputs));
+  }
+}
+
+}  // namespace
+}  // namespace litespark::test

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizer cases for the tests of every backend.
+#pragma once
+
+#include <string>
+
+#include "core/checked.h"
+#include "support/op_case.h"
+
+namespace litespark::test {
+
+/// Around the vectors of every backend.
+inline constexpr int64_t kAdamWSizes[] = {1, 3, 4, 5, 15, 16, 17, 1000, 1023, 50001};
+
+/// A step that goes through: 100 tokens, gradient norm 2.
+inline StepState good_state() {
+  return {.learning_rate = 1e-3f,
+          .clip_norm = 1,
+          .spike_limit = 10,
+          .loss_sum = 250,
+          .supervised_tokens = 100,
+          .gradient_square_sum = 200.0 * 200.0,
+          .optimizer_steps = 4,
+          .skipped_steps = 1};
+}
+
+inline OpCase<op::GradientSquareSum<Tensor>> square_sum_case(int64_t size) {
+  OpCase<op::GradientSquareSum<Tensor>> test{
+      .name = std::to_string(size),
+      .op = {.state = state_shape(),
+             .gradient = shape_only(DType::kF32, {size}),
+             .partials = shape_only(DType::kF64, {ceil_div(size, op::kSquareSumBlock)})},
+      .inputs = {}};
+  fill_at_random(test, 19);
+  test.inputs.state.gradient_square_sum = 5;
+  return test;
+}
+
+}  // namespace litespark::test
