@@ -31,13 +31,6 @@ build() {
     cmake --build $build -j "$jobs"
 }
 
-# The kernels on small shapes; the staging and graph tests are about the driver, the wide cases take minutes here.
-sanitize() {
-  local tool=$1
-  timeout "${SANITIZE_SECONDS:-150}" compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 20 \
-    $build/tests/test_ops_cuda --gtest_filter="${SANITIZE_FILTER:-Bias.*:Convert.*:Rope.*:SwiGlu.GradientMay*:SwiGlu.Extreme*:RmsNorm.Sum*:Loss.Ignored*:Loss.Reduce*:Loss.Extreme*:Optimizer.*:Embedding.Gradient*:Embedding.Bad*:HeadNorm.Both*:ColumnSum.*}"
-}
-
 machine() {
   nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used --format=csv
   nvcc --version | tail -2
@@ -56,11 +49,7 @@ for name in $stages; do
         stage bench_matmul $build/bench/bench_cuda_matmul_attention ${MATMUL_BENCH:-all} --json="$out/matmul_attention.json"
       fi
       ;;
-    sanitize)
-      for tool in memcheck racecheck initcheck; do stage "sanitize_$tool" sanitize $tool; done
-      cat "$out"/sanitize_*.log >"$out/sanitize.log"
-      rm -f "$out"/sanitize_*.log
-      ;;
+    sanitize) OUT=$out stage sanitize tools/gpu_sanitize.sh $build ;;
     *) echo "unknown stage $name; stages are build test bench sanitize"; exit 2 ;;
   esac
 done
@@ -68,7 +57,7 @@ done
 [ -f "$out/bench_matmul.log" ] && cat "$out/bench_matmul.log"
 [ -f "$out/bench_ops.log" ] && cat "$out/bench_ops.log"
 [ -f "$out/test.log" ] && grep -E '^\[  (FAILED|PASSED)|Failure|^\[==' "$out/test.log" | head -40
-[ -f "$out/sanitize.log" ] && grep -E 'ERROR SUMMARY|Invalid|Race reported|Uninitialized' "$out/sanitize.log" | sort | uniq -c | head -20
+[ -f "$out/sanitize.log" ] && cat "$out/sanitize.log"
 cat "$out/machine.log"
 printf '\n%s' "$summary"
 exit $failed
