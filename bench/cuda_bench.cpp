@@ -35,6 +35,7 @@ struct CudaBench::Placement {
   cuda::CudaBackend& backend;
   std::byte* base;
   int64_t integer_bound;
+  int integer_power;
   int64_t offset = 0;
   int64_t traffic = 0;
   Tensor restored;  ///< the first tensor that is read and written
@@ -49,8 +50,10 @@ struct CudaBench::Placement {
     if (tensor.dtype == DType::kI32 && name != "scratch") {
       const RandomStream stream(static_cast<uint64_t>(tensor.num_elements()), 3);
       std::vector<int32_t> values(static_cast<size_t>(tensor.num_elements()));
+      constexpr double kSteps = 0x1p30;
       for (size_t i = 0; i < values.size(); ++i) {
-        values[i] = static_cast<int32_t>(stream.below(i, static_cast<uint64_t>(integer_bound)));
+        const double even = static_cast<double>(stream.below(i, static_cast<uint64_t>(kSteps))) / kSteps;
+        values[i] = static_cast<int32_t>(static_cast<double>(integer_bound) * std::pow(even, integer_power));
       }
       backend.copy_to_device(tensor.data, values.data(), tensor.bytes());
     } else if (name == "state") {
@@ -125,7 +128,8 @@ Timing CudaBench::time(const BenchCase& bench) {
   fill();
   auto* base = static_cast<std::byte*>(arena_->data());
   std::vector<op::AnyOp<Tensor>> copies;
-  Placement placement{.backend = backend_, .base = base, .integer_bound = bench.integer_bound};
+  Placement placement{
+      .backend = backend_, .base = base, .integer_bound = bench.integer_bound, .integer_power = bench.integer_power};
   int64_t traffic = 0;
   const auto add_copy = [&] {
     placement.traffic = 0;

@@ -21,6 +21,7 @@ struct BenchCase {
   std::string shape;            ///< "3B 16384x3072 bf16"
   op::AnyOp<Tensor> op;         ///< shapes and scalars, no data
   int64_t integer_bound = 1;    ///< i32 inputs are drawn below it
+  int integer_power = 1;        ///< 1: evenly; 4: bound * u^4, a few values as frequent as a language's words
   int64_t counted_bytes = 0;    ///< 0: every input once, every output once, scratch and lookup tables aside
   bool destroys_input = false;  ///< input restored before each launch, outside the timing
 };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The streaming ops at the shapes that the benchmark models train with.
+#include <cmath>
+
 #include "core/checked.h"
 #include "core/step_state.h"
 #include "cuda_bench.h"
@@ -16,7 +18,8 @@ struct ModelShape {
 };
 constexpr ModelShape kModels[] = {{"3B", 16384, 3072, 8192, 24, 8, 128, 128256, 2048},
                                   {"1B", 16384, 2048, 8192, 32, 8, 64, 128256, 2048},
-                                  {"160M", 32768, 768, 2048, 12, 12, 64, 32000, 8192}};
+                                  {"160M", 32768, 768, 2048, 12, 12, 64, 32000, 8192},
+                                  {"1.6B", 8192, 1600, 4288, 25, 25, 64, 50304, 4096}};
 
 Tensor bf16_tensor(int64_t rows, int64_t columns) {
   return {.data = nullptr, .dtype = DType::kBF16, .shape = {rows, columns}, .device = Device::kCuda};
@@ -90,6 +93,40 @@ void add_block_ops(std::vector<BenchCase>& cases, const ModelShape& m) {
                    .counted_bytes = m.tokens * rotated * 4});
 }
 
+/// Expected number of different values among `draws` of vocab * u^power.
+int64_t distinct_ids(int64_t draws, int64_t vocab, int power) {
+  double distinct = 0;
+  const auto below = [&](int64_t id) {
+    return std::pow(static_cast<double>(id) / static_cast<double>(vocab), 1.0 / power);
+  };
+  for (int64_t id = 0; id < vocab; ++id) {
+    distinct += 1 - std::pow(1 - (below(id + 1) - below(id)), static_cast<double>(draws));
+  }
+  return static_cast<int64_t>(distinct);
+}
+
+// Counted: dout read once; rows that a token names read and written, or, without accumulation, every row written.
+void add_embedding_backward(std::vector<BenchCase>& cases, const ModelShape& m) {
+  struct Variant {
+    const char* label;
+    int power;
+    bool accumulate;
+  };
+  for (const Variant& v : {Variant{"", 1, true}, {" frequent ids", 4, true}, {" overwritten", 1, false}}) {
+    const int64_t row_bytes = v.accumulate ? 8 * distinct_ids(m.tokens, m.vocab, v.power) : 4 * m.vocab;
+    cases.push_back({.name = "embedding_backward",
+                     .shape = shape_text(m, m.tokens, m.hidden) + v.label,
+                     .op = op::EmbeddingBackward<Tensor>{.dtable = f32_tensor({m.vocab, m.hidden}),
+                                                         .dout = bf16_tensor(m.tokens, m.hidden),
+                                                         .ids = i32_tensor(m.tokens),
+                                                         .scratch = i32_tensor(2 * m.tokens + m.vocab + 1),
+                                                         .accumulate = v.accumulate},
+                     .integer_bound = m.vocab,
+                     .integer_power = v.power,
+                     .counted_bytes = m.hidden * (2 * m.tokens + row_bytes)});
+  }
+}
+
 void add_ends(std::vector<BenchCase>& cases, const ModelShape& m) {
   const Tensor stream = bf16_tensor(m.tokens, m.hidden);
   cases.push_back({.name = "embedding_forward",
@@ -101,16 +138,7 @@ void add_ends(std::vector<BenchCase>& cases, const ModelShape& m) {
                                                       .state = state_tensor()},
                    .integer_bound = m.vocab,
                    .counted_bytes = m.tokens * m.hidden * 4});
-  // About 1 - 1/e of the ids' rows are distinct when as many tokens as rows are drawn; nearly all of them here.
-  cases.push_back({.name = "embedding_backward",
-                   .shape = shape_text(m, m.tokens, m.hidden),
-                   .op = op::EmbeddingBackward<Tensor>{.dtable = f32_tensor({m.vocab, m.hidden}),
-                                                       .dout = stream,
-                                                       .ids = i32_tensor(m.tokens),
-                                                       .scratch = i32_tensor(2 * m.tokens + m.vocab + 1),
-                                                       .accumulate = true},
-                   .integer_bound = m.vocab,
-                   .counted_bytes = m.tokens * m.hidden * 10});
+  add_embedding_backward(cases, m);
   cases.push_back({.name = "cross_entropy",
                    .shape = shape_text(m, m.logit_rows, m.vocab),
                    .op = op::CrossEntropy<Tensor>{.losses = f32_tensor({m.logit_rows}),
@@ -177,6 +205,20 @@ std::vector<BenchCase> streaming_cases() {
                                                      .num_heads = 24,
                                                      .num_kv_heads = 8,
                                                      .head_dim = 128}});
+  cases.push_back({.name = "head_norm_backward",
+                   .shape = "16384 tokens, 24/8 heads of 128",
+                   .op = op::HeadNormBackward<Tensor>{.dqkv = packed,
+                                                      .dq_weight = head_weight,
+                                                      .dk_weight = head_weight,
+                                                      .qkv = packed,
+                                                      .rstd = f32_tensor({16384, 32}),
+                                                      .q_weight = head_weight,
+                                                      .k_weight = head_weight,
+                                                      .partials = f32_tensor({256, 256}),
+                                                      .num_heads = 24,
+                                                      .num_kv_heads = 8,
+                                                      .head_dim = 128},
+                   .counted_bytes = int64_t{16384} * 32 * 128 * 6});
   cases.push_back(
       {.name = "bias_backward",
        .shape = "16384x5120",

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_cuda_ops [JSON_FILE [NAME_PART]]: GB/s of every streaming op, and its share of the copy rate of the same run.
+// Ops that have a second kernel are timed with it too.
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <string>
 
 #include "cuda_bench.h"
@@ -21,6 +23,16 @@ void write_json(const std::string& path, const std::string& device, const std::v
          << ", \"gigabytes_per_second\": " << t.gigabytes_per_second << "}";
   }
   file << "\n]}\n";
+}
+
+void time_second_kernels(const std::string& name_part, const std::function<void(const Timing&)>& add) {
+  cuda::CudaBackend backend({.kernels = {.loss_in_clusters = true}});
+  CudaBench bench(backend);
+  for (BenchCase bench_case : streaming_cases()) {
+    if (bench_case.name != "cross_entropy" || bench_case.name.find(name_part) == std::string::npos) continue;
+    bench_case.shape += " in clusters";
+    add(bench.time(bench_case));
+  }
 }
 
 void run(const std::string& json_path, const std::string& name_part) {
@@ -42,6 +54,10 @@ void run(const std::string& json_path, const std::string& name_part) {
     timings.push_back(bench.time(bench_case));
     print(timings.back());
   }
+  time_second_kernels(name_part, [&](const Timing& timing) {
+    timings.push_back(timing);
+    print(timing);
+  });
   timings.push_back(bench.time_copy());
   print(timings.back());
   if (!json_path.empty()) write_json(json_path, backend.name(), timings);
