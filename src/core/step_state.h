@@ -3,6 +3,7 @@
 // because it only ever points here. The host writes the inputs before a step and reads the outcome after it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -36,5 +37,9 @@ struct StepState {
   int64_t skipped_steps = 0;
 };
 static_assert(std::is_trivially_copyable_v<StepState>);
+
+/// Inputs and accumulators: what the host writes before a step. The rest belongs to the device alone, so that a step
+/// can be started before the host has seen the outcome of the one before.
+inline constexpr int64_t kStepInputBytes = offsetof(StepState, gradient_norm);
 
 }  // namespace litespark

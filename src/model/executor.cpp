@@ -3,9 +3,13 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-
 namespace litespark {
+namespace {
+
+/// Ops are issued far ahead of the device, so the one that an error is reported at need not be the one that failed.
+constexpr const char* kMayBeEarlier = "; an op before it may have failed: device.debug_sync = true names the very one";
+
+}  // namespace
 
 Executor::Executor(Program program, Backend& backend) : program_(std::move(program)), backend_(backend) {
   persistent_ = backend_.allocate(program_.memory->persistent_bytes());
@@ -38,10 +42,32 @@ Executor::BoundPhase& Executor::bound(Phase phase) {
   return *found;
 }
 
-void Executor::run_ops(const BoundPhase& bound_phase) {
-  for (const op::AnyOp<Tensor>& any : bound_phase.ops) {
-    std::visit([&](const auto& op) { backend_.run(op); }, any);
+void Executor::run_op(const BoundPhase& bound_phase, size_t index) {
+  last_issued_ = {.phase = &bound_phase, .op = index};
+  try {
+    std::visit([&](const auto& op) { backend_.run(op); }, bound_phase.ops[index]);
+    if (debug_sync_) backend_.synchronize();
+  } catch (const DeviceError& error) {
+    throw DeviceError(last_issued_text(), error.what() + std::string(debug_sync_ ? "" : kMayBeEarlier));
   }
+}
+
+void Executor::run_ops(const BoundPhase& bound_phase) {
+  for (size_t index = 0; index < bound_phase.ops.size(); ++index) run_op(bound_phase, index);
+}
+
+std::string Executor::last_issued_text() const {
+  if (last_issued_.phase == nullptr) return "before the first op";
+  const std::string phase(phase_name(last_issued_.phase->phase));
+  if (last_issued_.is_whole_phase) return phase;
+  const TapeEntry& entry = program_.tape(last_issued_.phase->phase)->entries()[last_issued_.op];
+  std::string text = phase + ": " + std::string(op_name(entry.op)) + " of " + std::string(entry.scope);
+  if (entry.layer >= 0) text += ", layer " + std::to_string(entry.layer);
+  return text;
+}
+
+void Executor::rethrow_late(const DeviceError& error) const {
+  throw DeviceError(last_issued_text(), error.what() + std::string("; this was issued last") + kMayBeEarlier);
 }
 
 void Executor::run(Phase phase) {
@@ -50,12 +76,17 @@ void Executor::run(Phase phase) {
     run_observed(bound_phase);
     return;
   }
+  if (debug_sync_) {
+    run_ops(bound_phase);
+    return;
+  }
   if (bound_phase.was_run && bound_phase.can_be_captured && !bound_phase.graph && !bound_phase.ops.empty()) {
     bound_phase.graph = backend_.capture([&] { run_ops(bound_phase); });
     bound_phase.can_be_captured = bound_phase.graph != nullptr;
   }
   if (bound_phase.graph) {
-    bound_phase.graph->launch();
+    last_issued_ = {.phase = &bound_phase, .is_whole_phase = true};
+    waiting([&] { bound_phase.graph->launch(); });
   } else {
     run_ops(bound_phase);
   }
@@ -66,7 +97,7 @@ void Executor::run_observed(const BoundPhase& bound_phase) {
   const std::vector<TapeEntry>& entries = program_.tape(bound_phase.phase)->entries();
   for (size_t index = 0; index < bound_phase.ops.size(); ++index) {
     observer_->before(entries[index]);
-    std::visit([&](const auto& op) { backend_.run(op); }, bound_phase.ops[index]);
+    run_op(bound_phase, index);
     observer_->after(entries[index]);
   }
   observer_->enter("");
@@ -105,7 +136,7 @@ void Executor::write(TensorId id, const void* source, int64_t bytes) {
 
 void Executor::read(TensorId id, void* destination, int64_t bytes) const {
   check_size(id, bytes);
-  backend_.copy_to_host(destination, tensor(id).data, bytes);
+  waiting([&] { backend_.copy_to_host(destination, tensor(id).data, bytes); });
 }
 
 StepState Executor::read_state() const {
@@ -116,6 +147,10 @@ StepState Executor::read_state() const {
 
 void Executor::write_state(const StepState& state) {
   write(program_.state, &state, sizeof(state));
+}
+
+void Executor::begin_step(const StepState& state) {
+  backend_.copy_to_device(tensor(program_.state).data, &state, kStepInputBytes);
 }
 
 }  // namespace litespark

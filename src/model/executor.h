@@ -5,9 +5,11 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/error.h"
 #include "core/step_state.h"
 #include "ops/backend.h"
 #include "spec/program.h"
@@ -53,6 +55,19 @@ class Executor {
 
   StepState read_state() const;
   void write_state(const StepState& state);
+  /// Writes the inputs and accumulators of `state` and leaves what the device keeps. Does not wait.
+  void begin_step(const StepState& state);
+  /// Every op alone, with a wait behind it, so that an error names the very op; for finding one, since it is slow.
+  void set_debug_sync(bool is_on) { debug_sync_ = is_on; }
+  /// Runs `call`, which waits for the device; a DeviceError out of it also says what was issued last.
+  template <class Call>
+  decltype(auto) waiting(const Call& call) const {
+    try {
+      return call();
+    } catch (const DeviceError& error) {
+      rethrow_late(error);
+    }
+  }
 
  private:
   struct BoundPhase {
@@ -63,9 +78,19 @@ class Executor {
     bool can_be_captured = true;
   };
 
+  /// What an error that is noticed late is held against.
+  struct Issued {
+    const BoundPhase* phase = nullptr;
+    size_t op = 0;
+    bool is_whole_phase = false;  ///< started as one graph
+  };
+
   BoundPhase& bound(Phase phase);
   void run_ops(const BoundPhase& bound_phase);
   void run_observed(const BoundPhase& bound_phase);
+  void run_op(const BoundPhase& bound_phase, size_t index);
+  std::string last_issued_text() const;
+  [[noreturn]] void rethrow_late(const DeviceError& error) const;
   void check_size(TensorId id, int64_t bytes) const;
   const DeviceMemory& block_of(Storage storage) const;
 
@@ -76,6 +101,8 @@ class Executor {
   std::unique_ptr<DeviceMemory> host_;  ///< pinned; absent when the plan has no host tensors
   std::vector<BoundPhase> phases_;
   OpObserver* observer_ = nullptr;
+  bool debug_sync_ = false;
+  Issued last_issued_;
 };
 
 }  // namespace litespark

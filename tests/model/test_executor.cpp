@@ -5,6 +5,8 @@
 #include "model/executor.h"
 #include "model/weights.h"
 #include "ops/cpu/cpu_backend.h"
+#include "support/error_text.h"
+#include "support/faulty_backend.h"
 
 namespace litespark {
 namespace {
@@ -68,6 +70,65 @@ TEST_F(ExecutorTest, KeepsTheStepStateOnTheDevice) {
   executor.write_state(state);
   EXPECT_EQ(executor.read_state().learning_rate, 0.25f);
   EXPECT_EQ(executor.read_state().optimizer_steps, int64_t{1} << 40);
+}
+
+TEST_F(ExecutorTest, BeginningAStepLeavesWhatTheDeviceKeeps) {
+  executor.write_state({.loss_sum = 3, .gradient_scale = 0.5f, .optimizer_steps = 7, .skipped_steps = 2});
+  executor.begin_step({.learning_rate = 0.25f, .optimizer_steps = 100});
+  const StepState state = executor.read_state();
+  EXPECT_EQ(state.learning_rate, 0.25f);
+  EXPECT_EQ(state.loss_sum, 0);
+  EXPECT_EQ(state.gradient_scale, 0.5f);
+  EXPECT_EQ(state.optimizer_steps, 7);
+  EXPECT_EQ(state.skipped_steps, 2);
+}
+
+struct FaultyExecutorTest : testing::Test {
+  test::FaultyBackend backend{make_cpu_backend({.threads = 1})};
+  Executor executor{small_program(backend), backend};
+
+  void SetUp() override {
+    initialise_weights(executor, 1);
+    executor.write_state({});
+  }
+  const TapeEntry& entry(int64_t index) const {
+    return executor.program().tape(Phase::kTrainFirst)->entries()[static_cast<size_t>(index)];
+  }
+  int64_t num_ops() const { return std::ssize(executor.program().tape(Phase::kTrainFirst)->entries()); }
+  std::string place_of(int64_t index) const {
+    const TapeEntry& at = entry(index);
+    return "[train_first: " + std::string(op_name(at.op)) + " of " + std::string(at.scope) +
+           (at.layer >= 0 ? ", layer " + std::to_string(at.layer) : "") + "]";
+  }
+};
+
+TEST_F(FaultyExecutorTest, AnErrorNamesOpScopeLayerAndPhase) {  // fault:B15
+  for (int64_t index = 0; index < num_ops(); ++index) {
+    backend.set_faults({.refuse_op = index});
+    const std::string text = error_text<DeviceError>([&] { executor.run(Phase::kTrainFirst); });
+    EXPECT_TRUE(text.starts_with(place_of(index))) << text;
+    EXPECT_NE(text.find("device.debug_sync"), std::string::npos) << text;
+    EXPECT_EQ(backend.planted(), 1);
+  }
+}
+
+TEST_F(FaultyExecutorTest, AnErrorThatIsNoticedLateSaysWhatWasIssuedLast) {
+  backend.set_faults({.fail_late_at = 3});
+  executor.run(Phase::kTrainFirst);
+  EXPECT_EQ(backend.planted(), 1);
+  const std::string text = error_text<DeviceError>([&] { static_cast<void>(executor.read_state()); });
+  EXPECT_TRUE(text.starts_with(place_of(num_ops() - 1))) << text;
+  EXPECT_NE(text.find("issued last"), std::string::npos) << text;
+}
+
+TEST_F(FaultyExecutorTest, SynchronisedRunsNameTheVeryOpThatFailedSilently) {
+  executor.set_debug_sync(true);
+  for (int64_t index = 0; index < num_ops(); ++index) {
+    backend.set_faults({.fail_late_at = index});
+    const std::string text = error_text<DeviceError>([&] { executor.run(Phase::kTrainFirst); });
+    EXPECT_TRUE(text.starts_with(place_of(index))) << text;
+    EXPECT_EQ(text.find("may have failed"), std::string::npos) << text;
+  }
 }
 
 }  // namespace
