@@ -13,6 +13,7 @@
 #include "core/backend_sizes.h"
 #include "core/op/all.h"
 #include "core/tensor.h"
+#include "ops/async_read.h"
 #include "ops/device_timer.h"
 
 namespace litespark {
@@ -69,6 +70,8 @@ class Backend {
   virtual void copy_to_device(void* destination, const void* source, int64_t bytes) = 0;
   /// Waits for the ops before it; returns when `destination` is filled.
   virtual void copy_to_host(void* destination, const void* source, int64_t bytes) = 0;
+  /// A reader of `bytes` bytes that does not wait. Default: make_immediate_read.
+  virtual std::unique_ptr<AsyncRead> make_async_read(int64_t bytes);
   /// Waits for everything issued so far; throws DeviceError when any of it failed.
   virtual void synchronize() = 0;
   /// A timer of its own for each caller; it may not outlive the backend.

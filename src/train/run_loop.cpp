@@ -10,6 +10,9 @@ RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource*
   const auto is_due = [&](int64_t every) { return every > 0 && trainer.steps_done() % every == 0; };
   bool is_stopped = false;
   int64_t saved_step = -1;
+  const auto report = [&](const std::optional<StepRecord>& record) {
+    if (record) hooks.on_step(*record);
+  };
   const auto save = [&] {
     if (saver == nullptr || saved_step == trainer.steps_done()) return;
     const double start = monotonic_seconds();
@@ -20,10 +23,11 @@ RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource*
 
   while (trainer.steps_done() < plan.steps && !is_stopped) {
     hooks.before_step();
-    const StepRecord record = trainer.step();
+    const std::optional<StepRecord> record = trainer.step();
     hooks.after_step();
-    hooks.on_step(record);
+    report(record);
     is_stopped = hooks.should_stop();
+    if (is_due(plan.eval_every) || is_due(plan.sample_every) || is_due(plan.save_every)) report(trainer.finish());
     if (eval_source != nullptr && !is_stopped && is_due(plan.eval_every)) {
       const auto result = trainer.evaluate(*eval_source, plan.eval_batches, hooks.should_stop);
       if (result) hooks.on_eval(trainer.steps_done(), *result);
@@ -35,6 +39,7 @@ RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource*
     }
     if (is_due(plan.save_every)) save();
   }
+  report(trainer.finish());
   if (is_stopped || plan.saves_at_end) save();
   if (saver != nullptr && saved_step >= 0) {
     const double start = monotonic_seconds();

@@ -25,13 +25,14 @@ struct RunHooks {
   /// Just before and just after Trainer::step.
   std::function<void()> before_step = [] {};
   std::function<void()> after_step = [] {};
+  /// In order, every step once, at the latest while the step after it runs and before anything that looks at the model.
   std::function<void(const StepRecord&)> on_step = [](const StepRecord&) {};
   std::function<void(int64_t step, const EvalResult&)> on_eval = [](int64_t, const EvalResult&) {};
   /// After a save, and at the end when it is durable: the seconds that the run stood still for it.
   std::function<void(int64_t step, double seconds)> on_save = [](int64_t, double) {};
   /// Takes a sample of the weights after `step`; must leave the training state as it is.
   std::function<void(int64_t step)> sample = [](int64_t) {};
-  /// Asked between steps, between evaluation batches and after saves.
+  /// Asked after each step is issued, between evaluation batches and after saves.
   std::function<bool()> should_stop = [] { return false; };
   /// Totals for checkpoints, current when asked.
   std::function<RunTotals()> totals = [] { return RunTotals{}; };

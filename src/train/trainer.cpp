@@ -2,8 +2,10 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <string>
 
 #include "core/error.h"
@@ -20,14 +22,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Zeroes what a step accumulates; keeps what lives on over the run.
-StepState fresh_state(const StepState& previous) {
-  StepState state;
-  state.optimizer_steps = previous.optimizer_steps;
-  state.skipped_steps = previous.skipped_steps;
-  return state;
-}
-
 }  // namespace
 
 Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batch)
@@ -37,6 +31,7 @@ Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batc
   if (options_.accumulation <= 0) {
     throw ConfigError("train.accumulation", "must be positive", options_.accumulation, "1 or more");
   }
+  for (auto& outcome : outcomes_) outcome = executor_.backend().make_async_read(sizeof(StepState));
 }
 
 double Trainer::run_micro_batches() {
@@ -54,51 +49,93 @@ double Trainer::run_micro_batches() {
   return data_wait_seconds;
 }
 
-StepRecord Trainer::step() {
-  const Clock::time_point start = Clock::now();
-  StepState state = fresh_state(executor_.read_state());
-  state.learning_rate = static_cast<float>(options_.schedule.at(steps_done_));
-  state.clip_norm = static_cast<float>(options_.clip_norm);
-  state.spike_limit = spike_limit();
-  state.rng_counter = static_cast<uint64_t>(steps_done_);
-  executor_.write_state(state);
-
+Trainer::Issued Trainer::issue() {
+  const void* const state = executor_.tensor(executor_.program().state).data;
+  if (!under_way_) outcome_of(steps_done_).start(state);  // where the step's time begins
+  const StepState inputs{.learning_rate = static_cast<float>(options_.schedule.at(steps_done_)),
+                         .clip_norm = static_cast<float>(options_.clip_norm),
+                         .spike_limit = spike_limit(),
+                         .rng_counter = static_cast<uint64_t>(steps_done_)};
+  executor_.begin_step(inputs);
   const double data_wait_seconds = run_micro_batches();
   executor_.run(Phase::kOptimizer);
   executor_.run(Phase::kPack);
-  state = executor_.read_state();
-
   ++steps_done_;
+  outcome_of(steps_done_).start(state);
+  return {.step = steps_done_,
+          .tokens = tokens_done_,
+          .lr = static_cast<double>(inputs.learning_rate),
+          .data_wait_seconds = data_wait_seconds};
+}
+
+StepRecord Trainer::collect(const Issued& issued) {
+  AsyncRead& outcome = outcome_of(issued.step);
+  StepState state;
+  std::memcpy(&state, executor_.waiting([&] { return outcome.wait(); }), sizeof(state));
   const auto count = static_cast<double>(std::max<int64_t>(state.supervised_tokens, 1));
-  const StepRecord record{.step = steps_done_,
-                          .tokens = tokens_done_,
+  const StepRecord record{.step = issued.step,
+                          .tokens = issued.tokens,
                           .loss = state.loss_sum / count,
                           .z_loss = state.z_loss_sum / count,
                           .grad_norm = static_cast<double>(state.gradient_norm),
-                          .lr = static_cast<double>(state.learning_rate),
+                          .lr = issued.lr,
                           .supervised_tokens = state.supervised_tokens,
                           .skipped = state.skipped != 0,
                           .skipped_total = state.skipped_steps,
-                          .seconds = seconds_since(start),
-                          .data_wait_seconds = data_wait_seconds};
+                          .seconds = outcome.seconds_since(outcome_of(issued.step - 1)),
+                          .data_wait_seconds = issued.data_wait_seconds};
   remember_norm(record);
   enforce_policy(state, record);
   return record;
 }
 
+std::optional<StepRecord> Trainer::step() {
+  const std::optional<Issued> before = under_way_;
+  under_way_ = issue();
+  if (before) return collect(*before);
+  if (executor_.waiting([&] { return outcome_of(steps_done_).is_done(); })) return finish();
+  return std::nullopt;
+}
+
+std::optional<StepRecord> Trainer::finish() {
+  if (!under_way_) return std::nullopt;
+  const Issued last = *under_way_;
+  under_way_.reset();
+  return collect(last);
+}
+
+StepRecord Trainer::step_and_finish() {
+  require_nothing_under_way("a step for itself");
+  const std::optional<StepRecord> record = step();
+  return record ? *record : finish().value();
+}
+
+void Trainer::require_nothing_under_way(const char* what) const {
+  if (under_way_) {
+    throw InternalError("trainer", std::string(what) + " while a step is under way", under_way_->step,
+                        "finish() first");
+  }
+}
+
+/// The newest norm is left out: on a device that runs behind the host it is not known yet, and what a step does must
+/// depend neither on the device nor on whether a save or an evaluation made the host wait.
 float Trainer::spike_limit() const {
   if (options_.spike_factor <= 0 || recent_norms_.size() < kSpikeWindow) return 0.0f;
-  std::array<double, kSpikeWindow> sorted{};
-  std::copy_n(recent_norms_.begin(), kSpikeWindow, sorted.begin());
+  std::vector<double> sorted = recent_norms_;
+  if (!sorted.empty() && !under_way_) sorted.pop_back();
+  std::erase_if(sorted, [](double norm) { return std::isnan(norm); });
+  if (sorted.size() < kSpikeWindow) return 0.0f;
+  sorted.erase(sorted.begin(), sorted.end() - static_cast<std::ptrdiff_t>(kSpikeWindow));
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());
   return static_cast<float>(*middle * options_.spike_factor);
 }
 
 void Trainer::remember_norm(const StepRecord& record) {
-  if (record.skipped) return;
-  recent_norms_.push_back(record.grad_norm);
-  if (recent_norms_.size() > kSpikeWindow) recent_norms_.erase(recent_norms_.begin());
+  // A skipped step counts only as the newest, so that the window is the same however late it is looked at.
+  if (!recent_norms_.empty() && std::isnan(recent_norms_.back())) recent_norms_.pop_back();
+  recent_norms_.push_back(record.skipped ? std::numeric_limits<double>::quiet_NaN() : record.grad_norm);
+  if (recent_norms_.size() > kSpikeWindow + 1) recent_norms_.erase(recent_norms_.begin());
 }
 
 void Trainer::enforce_policy(const StepState& state, const StepRecord& record) {
@@ -116,10 +153,12 @@ void Trainer::enforce_policy(const StepState& state, const StepRecord& record) {
 
 std::optional<EvalResult> Trainer::evaluate(const BatchSource& source, int64_t batches,
                                             const std::function<bool()>& should_stop) {
+  require_nothing_under_way("an evaluation");
   return litespark::evaluate(executor_, source, batches, should_stop);
 }
 
 Trainer::Progress Trainer::progress() const {
+  require_nothing_under_way("progress");
   const StepState state = executor_.read_state();
   return {.steps_done = steps_done_,
           .tokens_done = tokens_done_,
@@ -130,6 +169,7 @@ Trainer::Progress Trainer::progress() const {
 }
 
 void Trainer::restore(const Progress& progress) {
+  require_nothing_under_way("a restore");
   steps_done_ = progress.steps_done;
   tokens_done_ = progress.tokens_done;
   skipped_in_a_row_ = progress.skipped_in_a_row;

@@ -2,8 +2,10 @@
 // The training loop: batches in, one optimizer step, one record out. Knows no kernels, no files, no terminal.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -33,8 +35,9 @@ struct StepRecord {
   int64_t supervised_tokens = 0;
   bool skipped = false;  ///< the update was refused: not finite, a spike, or nothing supervised
   int64_t skipped_total = 0;
-  double seconds = 0;            ///< wall time of the step
-  double data_wait_seconds = 0;  ///< of it, waiting for the loader
+  /// From the end of the step before it on the device to its own end; from its start when nothing was under way.
+  double seconds = 0;
+  double data_wait_seconds = 0;  ///< the host waited for the loader; on a GPU ops of the step before may have run on
 };
 
 /// Gives the trainer micro-batch `index`; blocks until it is ready. The reference stays valid until the next call.
@@ -46,13 +49,20 @@ class Trainer {
   /// for).
   Trainer(Executor& executor, TrainerOptions options, NextBatch next_batch);
 
-  /// Runs one step. Throws NumericError past nan_limit, DataError when a token id lies outside the vocabulary.
-  StepRecord step();
+  /// Issues one step without waiting for it and returns the record of the step before, when that was under way; its own
+  /// record at once where the device is already done. Throws NumericError past nan_limit and DataError when a token id
+  /// lies outside the vocabulary: both of the step whose record is due, so the step after it may be under way by then.
+  std::optional<StepRecord> step();
+  /// Waits for the step under way; its record, if there was one. Evaluation, progress and restore want this first.
+  std::optional<StepRecord> finish();
+  /// step and finish with nothing else under way, for callers that look at every step.
+  StepRecord step_and_finish();
   /// Mean loss over `batches` micro-batches of another source; changes no training state. nullopt when `should_stop`
   /// said so between two batches.
   std::optional<EvalResult> evaluate(
       const BatchSource& source, int64_t batches, const std::function<bool()>& should_stop = [] { return false; });
 
+  /// Steps issued; that of the last may still be under way.
   int64_t steps_done() const { return steps_done_; }
   int64_t tokens_done() const { return tokens_done_; }
   const TrainerOptions& options() const { return options_; }
@@ -64,12 +74,25 @@ class Trainer {
     int64_t skipped_in_a_row = 0;
     int64_t optimizer_steps = 0;
     int64_t skipped_steps = 0;
-    std::vector<double> recent_norms;  ///< for the spike guard, oldest first
+    /// For the spike guard, oldest first; the last is that of the newest step, NaN when it was skipped.
+    std::vector<double> recent_norms;
   };
   Progress progress() const;
   void restore(const Progress& progress);
 
  private:
+  /// A step on its way through the device: what its record needs from the host's side.
+  struct Issued {
+    int64_t step = 0;  ///< 1-based
+    int64_t tokens = 0;
+    double lr = 0;
+    double data_wait_seconds = 0;
+  };
+
+  Issued issue();
+  StepRecord collect(const Issued& issued);
+  AsyncRead& outcome_of(int64_t step) { return *outcomes_[static_cast<size_t>(step) % outcomes_.size()]; }
+  void require_nothing_under_way(const char* what) const;
   double run_micro_batches();
   float spike_limit() const;
   void remember_norm(const StepRecord& record);
@@ -82,6 +105,10 @@ class Trainer {
   int64_t tokens_done_ = 0;
   int64_t skipped_in_a_row_ = 0;
   std::vector<double> recent_norms_;
+  std::optional<Issued> under_way_;
+  /// One for the step being issued, one for the step before it, one for the end of that before both: times are
+  /// differences.
+  std::array<std::unique_ptr<AsyncRead>, 3> outcomes_;
 };
 
 }  // namespace litespark

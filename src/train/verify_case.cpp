@@ -117,7 +117,7 @@ class Verifier {
   }
 
   void check_step(Trainer& trainer, size_t step) {
-    const StepRecord record = trainer.step();
+    const StepRecord record = trainer.step_and_finish();
     const double loss = reference_.losses[step];
     add("loss." + std::to_string(step), std::abs(record.loss - loss) / std::abs(loss), limits_.loss);
     if (!reference_.grad_norms.empty()) {

@@ -57,17 +57,17 @@ struct CheckpointTest : testing::Test {
 TEST_F(CheckpointTest, ResumeAfterEveryStepContinuesBitForBit) {  // fault:C5, report:B6
   const auto whole = make_run();
   std::vector<StepRecord> expected;
-  for (int i = 0; i < 12; ++i) expected.push_back(whole->trainer.step());
+  for (int i = 0; i < 12; ++i) expected.push_back(whole->trainer.step_and_finish());
   for (int stop = 1; stop < 12; ++stop) {
     const auto first = make_run();
-    for (int i = 0; i < stop; ++i) first->trainer.step();
+    for (int i = 0; i < stop; ++i) first->trainer.step_and_finish();
     const fs::path folder = save(*first, "step-" + std::to_string(stop));
     const auto second = make_run();
     const ResumedState state = resume(*second, folder);
     EXPECT_EQ(state.totals, (RunTotals{.joules = 12.5, .train_seconds = 3.25}));
     EXPECT_EQ(state.tuning.at("matmul 64x32"), "algo 3");
     for (int i = stop; i < 12; ++i) {
-      const StepRecord record = second->trainer.step();
+      const StepRecord record = second->trainer.step_and_finish();
       EXPECT_EQ(record.loss, expected[static_cast<size_t>(i)].loss) << stop << " " << i;
       EXPECT_EQ(record.grad_norm, expected[static_cast<size_t>(i)].grad_norm);
       EXPECT_EQ(record.lr, expected[static_cast<size_t>(i)].lr);
@@ -80,7 +80,7 @@ TEST_F(CheckpointTest, ResumeAfterEveryStepContinuesBitForBit) {  // fault:C5, r
 TEST_F(CheckpointTest, ABf16FolderKeepsItsMastersBesideIt) {
   context.folder_dtype = DType::kBF16;
   const auto run = make_run();
-  run->trainer.step();
+  run->trainer.step_and_finish();
   const fs::path folder = save(*run, "step-1");
   const auto other = make_run();
   resume(*other, folder);
@@ -154,7 +154,7 @@ TEST_F(CheckpointTest, RefusesAnotherRunAndNamesEveryDifference) {  // report:B4
 
 TEST_F(CheckpointTest, RefusesDamageBeforeItTouchesTheModel) {  // fault:A6, fault:A7
   const auto run = make_run();
-  run->trainer.step();
+  run->trainer.step_and_finish();
   const fs::path folder = save(*run, "step-1");
   const auto other = make_run();
   const std::vector<float> before = other->weights();
@@ -197,7 +197,7 @@ TEST_F(CheckpointTest, StatesItsSizeOnDiskWithinTheSmallFiles) {
 
 TEST_F(CheckpointTest, TimedChoicesCanBeReadBeforeAnythingIsPrepared) {
   const auto run = make_run();
-  run->trainer.step();
+  run->trainer.step_and_finish();
   EXPECT_EQ(read_checkpoint_tuning(save(*run, "step-1")), context.tuning);
 }
 

@@ -59,10 +59,10 @@ TEST_F(CheckpointSaverTest, SavesOneExactStepWhileTrainingGoesOn) {  // fault:A1
     const ScopedFileSystem scope(slow);
     CheckpointSaver saver(run->executor, store, context, {.retention = {.keep_last = 100}});
     for (int step = 1; step <= 6; ++step) {
-      run->trainer.step();
+      run->trainer.step_and_finish();
       weights_at.push_back(run->weights());
       saver.save(run->trainer, {});
-      run->trainer.step();  // changes the weights while the save is being written
+      run->trainer.step_and_finish();  // changes the weights while the save is being written
       weights_at.push_back(run->weights());
     }
     saver.finish();
@@ -86,11 +86,11 @@ TEST_F(CheckpointSaverTest, AFullDiskFailsTheNextCallAndKeepsTheOldCheckpoint) {
     SlowFileSystem slow;
     const ScopedFileSystem scope(slow);
     CheckpointSaver saver(run->executor, store, context, {.is_async = is_async});
-    run->trainer.step();
+    run->trainer.step_and_finish();
     saver.save(run->trainer, {});
     saver.finish();
     slow.is_full = true;
-    run->trainer.step();
+    run->trainer.step_and_finish();
     EXPECT_THROW(
         {
           saver.save(run->trainer, {});
@@ -147,7 +147,7 @@ TEST_F(CheckpointSaverTest, KeepsWhatTheRetentionSays) {
   CheckpointStore store(folder);
   CheckpointSaver saver(run->executor, store, context, {.retention = {.keep_last = 2, .keep_every = 4}});
   for (int step = 0; step < 9; ++step) {
-    run->trainer.step();
+    run->trainer.step_and_finish();
     saver.save(run->trainer, {});
   }
   saver.finish();

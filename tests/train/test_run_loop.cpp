@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "data/synthetic_source.h"
+#include "support/faulty_backend.h"
 #include "support/temporary_folder.h"
 #include "train/run_loop.h"
 #include "train/tiny_run.h"
@@ -76,6 +77,25 @@ TEST_F(RunLoopTest, AStopRequestSavesTheStepItCameIn) {  // fault:B1, report:B38
     EXPECT_EQ(steps.back(), 3);
     EXPECT_EQ(store.newest(), 3);
   }
+}
+
+TEST_F(RunLoopTest, ADeviceThatRunsBehindReportsEveryStepBeforeWhatLooksAtTheModel) {
+  auto behind = std::make_unique<test::FaultyBackend>(make_cpu_backend({}));
+  behind->set_faults({.reads_late = true});
+  TinyRun late(config, tiny_program_options(), {random_batch(tiny_program_options().batch, {20, 7, 32}, 96, 1)},
+               tiny_trainer_options(40), std::move(behind));
+  CheckpointStore store(folder);
+  CheckpointSaver saver(late.executor, store, context, {.retention = {.keep_last = 100}});
+  hooks.on_eval = [this](int64_t step, const EvalResult&) { EXPECT_EQ(steps.back(), step); };
+  hooks.totals = [&] {
+    EXPECT_EQ(steps.back(), late.trainer.steps_done());
+    return RunTotals{};
+  };
+  EXPECT_EQ(run_training(late.trainer, &saver, &eval_source,
+                         {.steps = 10, .eval_every = 3, .eval_batches = 2, .save_every = 4}, hooks),
+            RunEnd::kFinished);
+  EXPECT_EQ(steps, (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{4, 8, 10}));
 }
 
 TEST_F(RunLoopTest, RunsWithoutSaverOrEvaluation) {

@@ -7,6 +7,8 @@
 
 #include "core/error.h"
 #include "data/synthetic_source.h"
+#include "support/error_text.h"
+#include "support/faulty_backend.h"
 #include "train/tiny_run.h"
 #include "train/trainer.h"
 
@@ -20,7 +22,7 @@ std::vector<Batch> some_batches() {
 
 std::vector<StepRecord> run_steps(TinyRun& run, int steps) {
   std::vector<StepRecord> records;
-  for (int i = 0; i < steps; ++i) records.push_back(run.trainer.step());
+  for (int i = 0; i < steps; ++i) records.push_back(run.trainer.step_and_finish());
   return records;
 }
 
@@ -45,7 +47,7 @@ TEST(Trainer, LearnsToRepeatWhatItSees) {
 TEST(Trainer, SameSeedGivesTheSameRunBitForBit) {
   TinyRun a(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
   TinyRun b(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(a.trainer.step().loss, b.trainer.step().loss);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(a.trainer.step_and_finish().loss, b.trainer.step_and_finish().loss);
   EXPECT_EQ(a.weights(), b.weights());
 }
 
@@ -172,7 +174,7 @@ TEST(Trainer, AccumulationEqualsTheLargeBatch) {  // report:B10, uneven lengths
   accumulate.accumulation = 2;
   TinyRun parts(tiny_model(), small, some_batches(), accumulate);
 
-  const StepRecord a = whole.trainer.step(), b = parts.trainer.step();
+  const StepRecord a = whole.trainer.step_and_finish(), b = parts.trainer.step_and_finish();
   EXPECT_EQ(a.supervised_tokens, b.supervised_tokens);
   EXPECT_NEAR(a.loss, b.loss, 1e-6 * a.loss);
   EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-6 * a.grad_norm);
@@ -190,7 +192,7 @@ TEST(Trainer, TheSizeOfALogitsChunkDoesNotChangeTheRun) {  // report:B27
     ProgramOptions options = tiny_program_options();
     options.head_chunk_rows = chunk;
     TinyRun run(tiny_model(), options, some_batches(), tiny_trainer_options());
-    const StepRecord record = run.trainer.step();
+    const StepRecord record = run.trainer.step_and_finish();
     losses.push_back(record.loss);
     norms.push_back(record.grad_norm);
   }
@@ -222,7 +224,7 @@ TEST(Trainer, AMaskedMicroBatchAmongOthersContributesNothing) {  // report:B12, 
   accumulate.accumulation = 2;
   TinyRun both(tiny_model(), options, batches, accumulate);
   TinyRun alone(tiny_model(), options, {batches[0]}, tiny_trainer_options());
-  const StepRecord a = both.trainer.step(), b = alone.trainer.step();
+  const StepRecord a = both.trainer.step_and_finish(), b = alone.trainer.step_and_finish();
   EXPECT_EQ(a.loss, b.loss);
   EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-7 * b.grad_norm);
 }
@@ -234,28 +236,28 @@ TEST(Trainer, AStepWithoutSupervisedTokensIsSkippedAndCountedUntilTheLimit) {  /
   options.nan_limit = 3;
   TinyRun run(tiny_model(), tiny_program_options(), batches, options);
   const std::vector<float> before = run.weights();
-  const StepRecord record = run.trainer.step();
+  const StepRecord record = run.trainer.step_and_finish();
   EXPECT_TRUE(record.skipped);
   EXPECT_EQ(record.loss, 0.0);
   EXPECT_EQ(record.skipped_total, 1);
   EXPECT_EQ(run.weights(), before);
-  run.trainer.step();
-  EXPECT_THROW(run.trainer.step(), NumericError);
+  run.trainer.step_and_finish();
+  EXPECT_THROW(run.trainer.step_and_finish(), NumericError);
 }
 
 TEST(Trainer, ANanInAWeightSkipsTheStepAndLeavesEverythingElse) {  // fault:C1, one rank
   TinyRun run(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
-  run.trainer.step();
+  run.trainer.step_and_finish();
   std::vector<float> norm = get_parameter(run.executor, 1);
   const float kept = norm[0];
   norm[0] = std::numeric_limits<float>::quiet_NaN();
   set_parameter(run.executor, 1, norm);
   const std::vector<float> embedding = get_parameter(run.executor, 0);
-  EXPECT_TRUE(run.trainer.step().skipped);
+  EXPECT_TRUE(run.trainer.step_and_finish().skipped);
   EXPECT_EQ(get_parameter(run.executor, 0), embedding);
   norm[0] = kept;
   set_parameter(run.executor, 1, norm);
-  EXPECT_FALSE(run.trainer.step().skipped);
+  EXPECT_FALSE(run.trainer.step_and_finish().skipped);
   EXPECT_EQ(run.executor.read_state().optimizer_steps, 2);
 }
 
@@ -267,7 +269,7 @@ TEST(Trainer, ASpikeBeyondTheRecentMedianIsSkipped) {  // fault:C2's detection
   Trainer::Progress progress = run.trainer.progress();
   for (double& norm : progress.recent_norms) norm *= 1e-3;
   run.trainer.restore(progress);
-  EXPECT_TRUE(run.trainer.step().skipped);
+  EXPECT_TRUE(run.trainer.step_and_finish().skipped);
 }
 
 TEST(Trainer, CountersGoOnPastTwoToThe31) {  // fault:C15
@@ -289,12 +291,12 @@ TEST(Trainer, TokenIdsOutsideTheVocabularyStopTheRunBeforeAnyUpdate) {  // fault
   batches[0].ids[3] = 96;
   TinyRun run(tiny_model(), tiny_program_options(), batches, tiny_trainer_options());
   const std::vector<float> before = run.weights();
-  EXPECT_THROW(run.trainer.step(), DataError);
+  EXPECT_THROW(run.trainer.step_and_finish(), DataError);
   EXPECT_EQ(run.weights(), before);
   batches = some_batches();
   batches[0].ids[3] = -1;
   TinyRun negative(tiny_model(), tiny_program_options(), batches, tiny_trainer_options());
-  EXPECT_THROW(negative.trainer.step(), DataError);
+  EXPECT_THROW(negative.trainer.step_and_finish(), DataError);
 }
 
 TEST(Trainer, ContinuingFromSavedStateGivesTheSameBitsAsNeverStopping) {  // fault:C5
@@ -313,7 +315,8 @@ TEST(Trainer, ContinuingFromSavedStateGivesTheSameBitsAsNeverStopping) {  // fau
     }
     pack_weights(second.executor);
     second.trainer.restore(first.trainer.progress());
-    for (int i = stop; i < 6; ++i) EXPECT_EQ(second.trainer.step().loss, expected[static_cast<size_t>(i)].loss);
+    for (int i = stop; i < 6; ++i)
+      EXPECT_EQ(second.trainer.step_and_finish().loss, expected[static_cast<size_t>(i)].loss);
     EXPECT_EQ(second.weights(), whole.weights());
   }
 }
@@ -327,8 +330,119 @@ TEST(Trainer, EvaluationChangesNothing) {
   const EvalResult result = with.trainer.evaluate(source, 3).value();
   EXPECT_EQ(result.supervised_tokens, 192);
   EXPECT_NEAR(result.loss, std::log(96.0), 0.4);
-  EXPECT_EQ(with.trainer.step().loss, without.trainer.step().loss);
+  EXPECT_EQ(with.trainer.step_and_finish().loss, without.trainer.step_and_finish().loss);
   EXPECT_EQ(with.weights(), without.weights());
+}
+
+/// A tiny run whose device is behind: outcomes are there only when somebody waits for them.
+struct LateRun {
+  test::FaultyBackend* backend = new test::FaultyBackend(make_cpu_backend({}));
+  TinyRun run;
+
+  LateRun(std::vector<Batch> batches, const TrainerOptions& options)
+      : run(tiny_model(), tiny_program_options(), std::move(batches), options, std::unique_ptr<Backend>(backend)) {
+    backend->set_faults({.reads_late = true});
+  }
+};
+
+void expect_equal(const StepRecord& a, const StepRecord& b) {
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.loss, b.loss);
+  EXPECT_EQ(a.grad_norm, b.grad_norm);
+  EXPECT_EQ(a.lr, b.lr);
+  EXPECT_EQ(a.skipped, b.skipped);
+  EXPECT_EQ(a.skipped_total, b.skipped_total);
+}
+
+TEST(Trainer, ADeviceThatRunsBehindGivesTheSameRecordsOneStepLater) {
+  TinyRun prompt(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options());
+  LateRun late(some_batches(), tiny_trainer_options());
+  EXPECT_FALSE(late.run.trainer.step().has_value());
+  for (int step = 1; step < 6; ++step) {
+    const auto record = late.run.trainer.step();
+    ASSERT_TRUE(record.has_value());
+    EXPECT_EQ(late.run.trainer.steps_done(), step + 1);
+    expect_equal(*record, prompt.trainer.step().value());
+    EXPECT_GT(record->seconds, 0.0);
+  }
+  expect_equal(late.run.trainer.finish().value(), prompt.trainer.step().value());
+  EXPECT_FALSE(late.run.trainer.finish().has_value());
+  EXPECT_EQ(late.run.weights(), prompt.weights());
+}
+
+TEST(Trainer, WhatASpikeIsComparedWithDependsNeitherOnTheDeviceNorOnWaits) {
+  TrainerOptions options = tiny_trainer_options(100);
+  options.spike_factor = 1.0001;  // many an ordinary step is one
+  std::vector<Batch> batches;
+  for (uint64_t i = 0; i < 100; ++i) batches.push_back(random_batch(tiny_program_options().batch, {20, 7, 32}, 96, i));
+  TinyRun prompt(tiny_model(), tiny_program_options(), batches, options);
+  LateRun late(batches, options), mixed(batches, options);
+  std::vector<StepRecord> expected, seen, seen_mixed;
+  const auto keep = [](std::vector<StepRecord>& records, const std::optional<StepRecord>& record) {
+    if (record) records.push_back(*record);
+  };
+  for (int step = 0; step < 60; ++step) {
+    keep(expected, prompt.trainer.step());
+    keep(seen, late.run.trainer.step());
+    keep(seen_mixed, mixed.run.trainer.step());
+    if (step % 7 == 3) keep(seen_mixed, mixed.run.trainer.finish());
+  }
+  keep(seen, late.run.trainer.finish());
+  keep(seen_mixed, mixed.run.trainer.finish());
+  ASSERT_EQ(seen.size(), 60u);
+  ASSERT_EQ(seen_mixed.size(), 60u);
+  int64_t skipped = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    expect_equal(seen[i], expected[i]);
+    expect_equal(seen_mixed[i], expected[i]);
+    skipped += expected[i].skipped ? 1 : 0;
+  }
+  EXPECT_GT(skipped, 3);
+  EXPECT_LT(skipped, 57);
+}
+
+TEST(Trainer, ADeviceThatRunsBehindStopsOneStepAfterTheLimit) {
+  std::vector<Batch> batches = {some_batches()[0]};
+  batches[0].labels.assign(batches[0].labels.size(), op::kIgnoredLabel);
+  TrainerOptions options = tiny_trainer_options();
+  options.nan_limit = 2;
+  LateRun late(batches, options);
+  EXPECT_FALSE(late.run.trainer.step().has_value());
+  EXPECT_TRUE(late.run.trainer.step()->skipped);
+  EXPECT_THROW(late.run.trainer.step(), NumericError);
+}
+
+TEST(Trainer, BadTokensStopADeviceThatRunsBehind) {  // fault:D18
+  std::vector<Batch> batches = some_batches();
+  batches[0].ids[3] = 96;
+  LateRun late(batches, tiny_trainer_options());
+  EXPECT_FALSE(late.run.trainer.step().has_value());
+  EXPECT_THROW(late.run.trainer.step(), DataError);
+}
+
+TEST(Trainer, NothingLooksAtAModelThatIsBeingChanged) {
+  LateRun late(some_batches(), tiny_trainer_options());
+  late.run.trainer.step();
+  EXPECT_THROW(static_cast<void>(late.run.trainer.progress()), InternalError);
+  EXPECT_THROW(late.run.trainer.restore({}), InternalError);
+  EXPECT_THROW(late.run.trainer.step_and_finish(), InternalError);
+  const SyntheticSource source(3, 96, {.num_tokens = 64, .max_documents = 2, .max_length = 32, .uniform = true});
+  EXPECT_THROW(late.run.trainer.evaluate(source, 1), InternalError);
+  late.run.trainer.finish();
+  EXPECT_EQ(late.run.trainer.progress().steps_done, 1);
+}
+
+TEST(Trainer, ADeviceErrorThatIsNoticedWithTheOutcomeSaysWhatWasIssued) {  // fault:B15
+  LateRun late(some_batches(), tiny_trainer_options());
+  late.backend->set_faults({.fail_late_at = 5, .reads_late = true});
+  EXPECT_FALSE(late.run.trainer.finish().has_value());
+  const std::string text = error_text<DeviceError>([&] {
+    late.run.trainer.step();
+    late.run.trainer.step();
+  });
+  EXPECT_NE(text.find("issued last"), std::string::npos) << text;
+  EXPECT_EQ(late.backend->planted(), 1);
 }
 
 TEST(Trainer, AllocatesExactlyWhatThePlanSays) {

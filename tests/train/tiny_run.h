@@ -36,7 +36,10 @@ struct TinyRun {
 
   TinyRun(const ModelConfig& config, const ProgramOptions& options, std::vector<Batch> given,
           TrainerOptions trainer_options, CpuOptions cpu = {})
-      : backend(make_cpu_backend(cpu)),
+      : TinyRun(config, options, std::move(given), std::move(trainer_options), make_cpu_backend(cpu)) {}
+  TinyRun(const ModelConfig& config, const ProgramOptions& options, std::vector<Batch> given,
+          TrainerOptions trainer_options, std::unique_ptr<Backend> ready)
+      : backend(std::move(ready)),
         executor(make_llama_program(config, options, backend->sizes()), *backend),
         batches(std::move(given)),
         trainer(executor, std::move(trainer_options),
