@@ -27,7 +27,7 @@ double seconds_since(Clock::time_point start) {
 Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batch)
     : executor_(executor), options_(options), next_batch_(std::move(next_batch)) {
   options_.schedule.validate();
-  recent_norms_.reserve(kSpikeWindow + 1);
+  recent_norms_.reserve(kSpikeWindow + 2);
   if (options_.accumulation <= 0) {
     throw ConfigError("train.accumulation", "must be positive", options_.accumulation, "1 or more");
   }
