@@ -64,5 +64,6 @@ void check_contract(const op::Convert<Tensor>& op);
 void check_contract(const op::OffloadStore<Tensor>& op);
 void check_contract(const op::OffloadFetch<Tensor>& op);
 void check_contract(const op::OffloadWait<Tensor>& op);
+void check_contract(const op::Checksum<Tensor>& op);
 
 }  // namespace litespark

@@ -110,6 +110,7 @@ std::vector<ValidOp> loss_and_optimizer_ops() {
       {op::OffloadStore<Tensor>{half({6, 5}), half({6, 5})}},
       {op::OffloadFetch<Tensor>{half({6, 5}), half({6, 5})}},
       {op::OffloadWait<Tensor>{half({6, 5})}, {}, {"device"}},
+      {op::Checksum<Tensor>{shape_only(DType::kI64, {1}), flat}, {}, {"x"}},
   };
 }
 

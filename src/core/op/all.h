@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "core/op/attention.h"
+#include "core/op/checksum.h"
 #include "core/op/embedding.h"
 #include "core/op/loss.h"
 #include "core/op/matmul.h"
@@ -22,6 +23,6 @@ using AnyOp =
                  HeadNormBackward<T>, MatmulForward<T>, MatmulBackwardInput<T>, MatmulBackwardWeight<T>,
                  BiasBackward<T>, PackWeight<T>, Rope<T>, AttentionForward<T>, AttentionBackward<T>, AttentionCached<T>,
                  SwiGluForward<T>, SwiGluBackward<T>, CrossEntropy<T>, LossReduce<T>, GradientSquareSum<T>,
-                 StepDecision<T>, AdamW<T>, Convert<T>, OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>>;
+                 StepDecision<T>, AdamW<T>, Convert<T>, OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>, Checksum<T>>;
 
 }  // namespace litespark::op

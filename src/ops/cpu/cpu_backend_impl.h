@@ -59,6 +59,7 @@ class CpuBackend final : public Backend {
   void run(const op::OffloadStore<Tensor>& op) override;
   void run(const op::OffloadFetch<Tensor>& op) override;
   void run(const op::OffloadWait<Tensor>& op) override;
+  void run(const op::Checksum<Tensor>& op) override;
 
   int threads() const { return threads_; }
   CpuIsa isa() const { return isa_; }

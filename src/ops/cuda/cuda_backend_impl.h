@@ -98,6 +98,7 @@ class CudaBackend final : public Backend {
   void run(const op::OffloadStore<Tensor>& op) override;
   void run(const op::OffloadFetch<Tensor>& op) override;
   void run(const op::OffloadWait<Tensor>& op) override;
+  void run(const op::Checksum<Tensor>& op) override;
 
   const DeviceContext& context() const { return context_; }
 
