@@ -107,12 +107,17 @@ std::vector<float> ProbeMatmul::y() const {
 }
 
 int64_t count_wrong_products(const std::vector<float>& y) {
+  const std::vector<float> x = filled(kChecked.rows, kChecked.in_features, x_at);
+  const std::vector<float> w = filled(kChecked.out_features, kChecked.in_features, w_at);
   int64_t wrong = 0;
   for (int64_t row = 0; row < kChecked.rows; ++row) {
     for (int64_t out = 0; out < kChecked.out_features; ++out) {
-      int64_t sum = 0;
-      for (int64_t k = 0; k < kChecked.in_features; ++k) sum += x_at(row, k) * w_at(out, k);
-      wrong += y.at(static_cast<size_t>(row * kChecked.out_features + out)) == static_cast<float>(sum) ? 0 : 1;
+      float sum = 0;
+      for (int64_t k = 0; k < kChecked.in_features; ++k) {
+        sum += x[static_cast<size_t>(row * kChecked.in_features + k)] *
+               w[static_cast<size_t>(out * kChecked.in_features + k)];
+      }
+      wrong += y.at(static_cast<size_t>(row * kChecked.out_features + out)) == sum ? 0 : 1;
     }
   }
   return wrong;
