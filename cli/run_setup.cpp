@@ -8,65 +8,7 @@
 #include "plan/estimated_sizes.h"
 #include "plan/memory_fit.h"
 
-#ifdef LITESPARK_HAS_CPU
-#include "ops/cpu/cpu_backend.h"
-#endif
-#ifdef LITESPARK_HAS_CUDA
-#include "ops/cuda/cuda_backend.h"
-#endif
-
 namespace litespark::cli {
-namespace {
-
-#ifdef LITESPARK_HAS_CPU
-constexpr bool kHasCpu = true;
-std::unique_ptr<Backend> make_cpu(const RunConfig& config) {
-  return make_cpu_backend(
-      {.threads = static_cast<int>(config.device.threads), .max_isa = parse_cpu_isa(config.device.isa)});
-}
-#else
-constexpr bool kHasCpu = false;
-std::unique_ptr<Backend> make_cpu(const RunConfig&) {
-  throw ConfigError("device.kind", "this build has no CPU backend", "cpu", "cuda");
-}
-#endif
-
-#ifdef LITESPARK_HAS_CUDA
-constexpr bool kHasCuda = true;
-int num_gpus() {
-  return cuda_device_count();
-}
-std::unique_ptr<Backend> make_cuda(const RunConfig& config) {
-  const bool is_thorough = config.device.matmul_search == "thorough";
-  return make_cuda_backend({.deterministic = config.deterministic,
-                            .matmul_search = is_thorough ? MatmulSearch::kThorough : MatmulSearch::kQuick});
-}
-#else
-constexpr bool kHasCuda = false;
-int num_gpus() {
-  return 0;
-}
-std::unique_ptr<Backend> make_cuda(const RunConfig&) {
-  throw ConfigError("device.kind", "this build has no CUDA backend", "cuda", "cpu",
-                    "build with -DLITESPARK_CUDA=ON, or set device.kind = \"cpu\"");
-}
-#endif
-
-bool wants_cuda(const RunConfig& config) {
-  if (config.device.kind != DeviceKind::kAuto) return config.device.kind == DeviceKind::kCuda;
-  return num_gpus() > 0 || !kHasCpu;
-}
-
-/// Whether a plan is one of a GPU's memory: `auto` counts as the CPU where there is none.
-bool plans_for_gpu(const RunConfig& config) {
-  return config.device.kind == DeviceKind::kCuda || wants_cuda(config);
-}
-
-}  // namespace
-
-std::string linked_backends() {
-  return kHasCpu && kHasCuda ? "cpu, cuda" : kHasCuda ? "cuda" : "cpu";
-}
 
 RunConfig load_run(const CommandLine& line) {
   RunConfig config = read_run_file(line.positionals.at(0), line.overrides);
@@ -91,11 +33,12 @@ ModelConfig model_of(const RunConfig& config) {
   return shape;
 }
 
-std::unique_ptr<Backend> make_backend(const RunConfig& config) {
-  return wants_cuda(config) ? make_cuda(config) : make_cpu(config);
-}
-
 namespace {
+
+/// Whether a plan is one of a GPU's memory: `auto` counts as the CPU where there is none.
+bool plans_for_gpu(const RunConfig& config) {
+  return config.device.kind == DeviceKind::kCuda || wants_cuda(config);
+}
 
 /// Left free beside a plan that the program chose by itself: a GPU's kernels are loaded as they are first run, and the
 /// timing of matmuls wants operands.

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several commands need before they start: the run file, the model's shape, the backend that the device section
-// asks for.
+// What several commands need before they start: the run file, the model's shape, memory that is settled.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "backend_choice.h"
 #include "command.h"
 #include "ops/backend.h"
 #include "spec/model_config.h"
 #include "spec/program.h"
 
 namespace litespark::cli {
-
-/// "cpu", "cuda", "cpu, cuda".
-std::string linked_backends();
 
 /// First positional and overrides; prints a warning for each setting without effect to standard error.
 RunConfig load_run(const CommandLine& line);
@@ -28,9 +25,6 @@ ModelConfig model_of(const RunConfig& config);
 
 /// One line that says what runs: family, size, batch, precision.
 std::string run_headline(const RunConfig& config, const Program& program);
-
-/// Throws ConfigError when the backend is not linked or its device is not there.
-std::unique_ptr<Backend> make_backend(const RunConfig& config);
 
 /// A run whose micro-batch and recompute are decided, and a line for people when the program decided them.
 struct SettledRun {

@@ -13,6 +13,7 @@
 #include "io/folder_lock.h"
 #include "io/sealed_folder.h"
 #include "machine.h"
+#include "model/self_test.h"
 #include "progress.h"
 #include "report/page.h"
 #include "run_memory.h"
@@ -108,6 +109,7 @@ class TrainingRun {
                  .folder_dtype = config.precision.compute},
         trainer_(executor_, trainer_options(config), [this](uint64_t index) -> const Batch& { return next(index); }),
         take_sample_(make_sampler(config, executor_)) {
+    executor_.set_debug_sync(config.device.debug_sync);
     for (const std::string& name : store_.clean()) {
       std::cerr << "litespark: warning: " << store_.folder().string() << "/" << name
                 << " has no COMPLETE marker; it is set aside as incomplete-" << name << "\n";
@@ -278,6 +280,7 @@ class TrainCommand final : public Command {
     const std::unique_ptr<Backend> backend = make_backend(config);
     memory.opened(*backend);
     if (start.checkpoint) backend->set_tuning(read_checkpoint_tuning(*start.checkpoint));
+    require_right_matmul(*backend, config.precision.compute);
     if (start.checkpoint && config.train.micro_batch == 0) take_choices(config, *start.checkpoint);
     const SettledRun settled = fit_into_memory(config, model, backend->sizes(), backend->free_bytes());
     config = settled.config;

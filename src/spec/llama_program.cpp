@@ -199,6 +199,7 @@ std::string_view phase_name(Phase phase) {
     case Phase::kPack: return "pack";
     case Phase::kTrainFirst: return "train_first";
     case Phase::kTrainNext: return "train_next";
+    case Phase::kChecksum: return "checksum";
     case Phase::kOptimizer: return "optimizer";
     case Phase::kEval: return "eval";
     case Phase::kLogits: return "logits";
@@ -234,6 +235,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     if (options.offloads_activations) declare_offloaded(program);
     add_train_tape(program, sizes, Phase::kTrainFirst);
     if (options.accumulates) add_train_tape(program, sizes, Phase::kTrainNext);
+    if (options.has_checksums) program.tapes.emplace_back(Phase::kChecksum, make_checksum_tape(program));
     program.tapes.emplace_back(Phase::kOptimizer, make_optimizer_tape(program));
   }
   add_forward_tape(program, sizes, Phase::kEval);

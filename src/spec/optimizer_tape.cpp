@@ -80,6 +80,23 @@ Tape make_pack_tape(Program& program) {
   return tape;
 }
 
+Tape make_checksum_tape(Program& program) {
+  Tape tape{std::string(phase_name(Phase::kChecksum))};
+  tape.enter("check.gradients");
+  const std::vector<ParamSpec>& params = program.params.params;
+  program.checksums = program.tensors.add({.name = "checksums",
+                                           .dtype = DType::kI64,
+                                           .shape = {std::ssize(params)},
+                                           .owner = Owner::kScratch,
+                                           .storage = Storage::kPersistent});
+  for (int64_t p = 0; p < std::ssize(params); ++p) {
+    const auto index = static_cast<size_t>(p);
+    const TensorId out = program.tensors.view(program.checksums, params[index].name + ".checksum", {1}, p);
+    tape.push(op::Checksum<TensorId>{.out = out, .x = program.param_tensors[index].gradient});
+  }
+  return tape;
+}
+
 Tape make_optimizer_tape(Program& program) {
   Tape tape{std::string(phase_name(Phase::kOptimizer))};
   const AdamWOptions& adamw = program.options.adamw;

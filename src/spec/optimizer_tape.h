@@ -10,6 +10,9 @@ namespace litespark {
 /// their masters, by AdamW and by what loads parameters (model/weights.h).
 Tape make_pack_tape(Program& program);
 
+/// A checksum of every parameter's gradient into Program::checksums, which it declares.
+Tape make_checksum_tape(Program& program);
+
 /// Global norm, decision, AdamW a parameter, in flat order.
 Tape make_optimizer_tape(Program& program);
 

@@ -49,6 +49,7 @@ struct ProgramOptions {
   int64_t recompute_every = 1;  ///< layers between kept residuals for kEveryK
   bool accumulates = false;     ///< also make the tape of micro-batches after the first
   bool has_training = true;     ///< gradients, optimizer, train tapes
+  bool has_checksums = false;   ///< a phase that makes checksums of the gradients
   bool has_logits = false;      ///< a phase that leaves all logits in a persistent tensor
   int64_t head_chunk_rows = 0;  ///< rows of logits that exist at a time; 0: as BackendSizes prefers
   double z_loss = 0;            ///< coefficient of log_sum_exp^2
@@ -65,6 +66,7 @@ enum class Phase : uint8_t {
   kPack,        ///< weights into the compute dtype or a matmul library's layout; after loading and after each step
   kTrainFirst,  ///< forward and backward of a step's first micro-batch: gradients overwritten
   kTrainNext,   ///< of the others: gradients accumulated
+  kChecksum,    ///< a checksum of every gradient
   kOptimizer,   ///< norm, decision, AdamW
   kEval,        ///< forward and loss
   kLogits,      ///< forward, all logits kept
@@ -127,6 +129,7 @@ struct Program {
   TensorId state;       ///< StepState as bytes
   TensorId rope_table;  ///< [max_length or the generation's capacity, the larger, D] f32
   TensorId logits;      ///< [N, V] f32 or bf16 for kLogits
+  TensorId checksums;   ///< [parameters] i64 for kChecksum, in table order
   GenerationTensors generation;
   std::vector<TensorId> offloaded;  ///< [N, C] in host memory: inputs of all blocks but the last
   std::vector<std::pair<Phase, Tape>> tapes;

@@ -223,6 +223,16 @@ void DeviceSection::visit(Fields& fields) {
            "CUDA: what is timed before training starts. quick: cuBLASLt's best proposals for a shape; thorough: all of "
            "them and variations of the fastest.",
        .choices = {"quick", "thorough"}});
+  fields.add({.path = "debug_sync",
+              .value = &debug_sync,
+              .help = "Waits after every op, so that a device error names the very one; slow."});
+  fields.add({.path = "verify_every",
+              .value = &verify_every,
+              .help =
+                  "Steps between checks for silent errors: one micro-batch run twice must give equal bits (exit 8 if "
+                  "not). Costs one micro-batch each; needs deterministic = true; 0: never.",
+              .unit = "steps",
+              .range = at_least(0)});
 }
 
 void CheckpointSection::visit(Fields& fields) {

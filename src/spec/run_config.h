@@ -149,6 +149,8 @@ struct DeviceSection {
   int64_t threads = 0;
   std::string isa = "auto";
   std::string matmul_search = "quick";
+  bool debug_sync = false;
+  int64_t verify_every = 0;
 
   void visit(Fields& fields);
 };

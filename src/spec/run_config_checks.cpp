@@ -95,6 +95,10 @@ void validate_training(const RunConfig& config) {
     throw ConfigError("memory.offload", "moves what block recomputation keeps", "another memory.recompute",
                       "memory.recompute = \"block\"");
   }
+  if (config.device.verify_every > 0 && !config.deterministic) {
+    throw ConfigError("device.verify_every", "compares the bits of two runs, which deterministic = false lets differ",
+                      config.device.verify_every, 0, "set deterministic = true or leave the check out");
+  }
   config.memory.budget_bytes();
 }
 

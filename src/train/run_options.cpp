@@ -60,7 +60,8 @@ TrainerOptions trainer_options(const RunConfig& config) {
           .accumulation = config.train.accumulation,
           .clip_norm = config.optim.clip_norm,
           .nan_limit = config.train.nan_limit,
-          .spike_factor = config.train.spike_factor};
+          .spike_factor = config.train.spike_factor,
+          .verify_every = config.device.verify_every};
 }
 
 RunPlan run_plan(const RunConfig& config, const BatchSource* eval_source) {

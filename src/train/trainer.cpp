@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "train/corruption_check.h"
 
 namespace litespark {
 namespace {
@@ -34,7 +35,8 @@ Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batc
   for (auto& outcome : outcomes_) outcome = executor_.backend().make_async_read(sizeof(StepState));
 }
 
-double Trainer::run_micro_batches() {
+double Trainer::run_micro_batches(const StepState& inputs) {
+  const bool verifies = options_.verify_every > 0 && (steps_done_ + 1) % options_.verify_every == 0;
   double data_wait_seconds = 0;
   for (int64_t micro = 0; micro < options_.accumulation; ++micro) {
     const Clock::time_point asked = Clock::now();
@@ -45,6 +47,7 @@ double Trainer::run_micro_batches() {
     upload_batch(executor_, batch);
     tokens_done_ += batch.tokens_used();
     executor_.run(micro == 0 ? Phase::kTrainFirst : Phase::kTrainNext);
+    if (micro == 0 && verifies) check_first_micro_batch(executor_, inputs, steps_done_ + 1);
   }
   return data_wait_seconds;
 }
@@ -57,7 +60,7 @@ Trainer::Issued Trainer::issue() {
                          .spike_limit = spike_limit(),
                          .rng_counter = static_cast<uint64_t>(steps_done_)};
   executor_.begin_step(inputs);
-  const double data_wait_seconds = run_micro_batches();
+  const double data_wait_seconds = run_micro_batches(inputs);
   executor_.run(Phase::kOptimizer);
   executor_.run(Phase::kPack);
   ++steps_done_;

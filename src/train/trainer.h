@@ -22,6 +22,7 @@ struct TrainerOptions {
   double clip_norm = 1.0;    ///< 0: no clipping
   int64_t nan_limit = 10;    ///< skipped steps in a row after which the run stops with NumericError
   double spike_factor = 0;   ///< skip a step whose gradient norm exceeds this many times its recent median; 0: never
+  int64_t verify_every = 0;  ///< steps between corruption checks, which the program must have checksums for; 0: never
 };
 
 /// What one step reports; the keys of metrics.jsonl.
@@ -50,8 +51,9 @@ class Trainer {
   Trainer(Executor& executor, TrainerOptions options, NextBatch next_batch);
 
   /// Issues one step without waiting for it and returns the record of the step before, when that was under way; its own
-  /// record at once where the device is already done. Throws NumericError past nan_limit and DataError when a token id
-  /// lies outside the vocabulary: both of the step whose record is due, so the step after it may be under way by then.
+  /// record at once where the device is already done. Throws NumericError past nan_limit DataError when a token id
+  /// lies outside the vocabulary, DeviceError when the device failed or a corruption check did: both of the step whose
+  /// record is due, so the step after it may be under way by then.
   std::optional<StepRecord> step();
   /// Waits for the step under way; its record, if there was one. Evaluation, progress and restore want this first.
   std::optional<StepRecord> finish();
@@ -93,7 +95,8 @@ class Trainer {
   StepRecord collect(const Issued& issued);
   AsyncRead& outcome_of(int64_t step) { return *outcomes_[static_cast<size_t>(step) % outcomes_.size()]; }
   void require_nothing_under_way(const char* what) const;
-  double run_micro_batches();
+  /// Seconds that the host waited for data.
+  double run_micro_batches(const StepState& inputs);
   float spike_limit() const;
   void remember_norm(const StepRecord& record);
   void enforce_policy(const StepState& state, const StepRecord& record);

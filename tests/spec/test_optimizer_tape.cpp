@@ -78,6 +78,19 @@ TEST(OptimizerTape, NormCoversBothKindsOfGradients) {
   EXPECT_EQ(elements, program.params.flat_size);
 }
 
+TEST(OptimizerTape, MakesAChecksumOfEveryGradientWhenAsked) {
+  ProgramOptions options = small_options();
+  EXPECT_EQ(make_llama_program(small_config(), options, PlainSizes()).tape(Phase::kChecksum), nullptr);
+  options.has_checksums = true;
+  const Program program = make_llama_program(small_config(), options, PlainSizes());
+  const auto checksums = ops_of<op::Checksum>(*program.tape(Phase::kChecksum));
+  ASSERT_EQ(checksums.size(), program.params.params.size());
+  for (size_t p = 0; p < checksums.size(); ++p) {
+    EXPECT_EQ(checksums[p].x, program.param_tensors[p].gradient);
+    EXPECT_EQ(program.tensors.root(checksums[p].out), std::pair(program.checksums, static_cast<int64_t>(8 * p)));
+  }
+}
+
 TEST(OptimizerTape, DecidesAfterTheNormAndBeforeTheFirstUpdate) {
   const Program program = make_llama_program(small_config(), small_options(), PlainSizes());
   const auto& entries = program.tape(Phase::kOptimizer)->entries();

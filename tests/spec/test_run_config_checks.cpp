@@ -58,6 +58,11 @@ TEST(RunConfigChecks, ContradictionsAreNamed) {  // fault:F5
                        "schedule.decay_fraction"));
   EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.train.spike_factor = 0.5; }), "train.spike_factor"));
   EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.deterministic = false;
+                         c.device.verify_every = 100;
+                       }),
+                       "device.verify_every"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
                          c.precision.compute = DType::kF32;
                          c.precision.residual = ResidualPrecision::kBF16;
                        }),

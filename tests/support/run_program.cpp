@@ -38,13 +38,14 @@ struct Streams {
 
 /// Output goes into nameless files: no pipe can fill up, whatever the program prints.
 RunningLitespark::RunningLitespark(const std::vector<std::string>& arguments, const std::string& folder,
-                                   const std::string& input, const std::vector<std::string>& launcher)
+                                   const std::string& input, const std::vector<std::string>& launcher,
+                                   const std::string& program)
     : input_(std::tmpfile()), output_(std::tmpfile()), errors_(std::tmpfile()) {
   if (!input_ || !output_ || !errors_) throw std::runtime_error("no temporary file");
   std::fwrite(input.data(), 1, input.size(), input_);
   std::rewind(input_);
   std::vector<std::string> words = launcher;
-  words.emplace_back(LITESPARK_BINARY_DIR "/cli/litespark");
+  words.push_back(std::string(LITESPARK_BINARY_DIR "/") + program);
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());

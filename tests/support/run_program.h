@@ -20,9 +20,11 @@ struct ProgramResult {
 class RunningLitespark {
  public:
   /// `folder` is where it runs; empty: here. `input` is its standard input. `launcher` is a program with its arguments
-  /// that starts litespark, for example strace; when it is missing, the exit code is 127.
+  /// that starts litespark, for example strace; when it is missing, the exit code is 127. `program` is a path in the
+  /// build folder.
   explicit RunningLitespark(const std::vector<std::string>& arguments, const std::string& folder = {},
-                            const std::string& input = {}, const std::vector<std::string>& launcher = {});
+                            const std::string& input = {}, const std::vector<std::string>& launcher = {},
+                            const std::string& program = "cli/litespark");
   ~RunningLitespark();
   RunningLitespark(const RunningLitespark&) = delete;
   RunningLitespark& operator=(const RunningLitespark&) = delete;

@@ -17,6 +17,7 @@ TEST(RunOptions, TheTrainerFollowsTheFile) {
   config.train.accumulation = 3;
   config.train.nan_limit = 4;
   config.train.spike_factor = 6.0;
+  config.device.verify_every = 50;
   const TrainerOptions options = trainer_options(config);
   EXPECT_EQ(options.schedule, (Schedule{.decay = Decay::kWsd,
                                         .peak = 0.5,
@@ -28,6 +29,7 @@ TEST(RunOptions, TheTrainerFollowsTheFile) {
   EXPECT_EQ(options.clip_norm, 2.0);
   EXPECT_EQ(options.nan_limit, 4);
   EXPECT_EQ(options.spike_factor, 6.0);
+  EXPECT_EQ(options.verify_every, 50);
 }
 
 TEST(RunOptions, ScheduleNamesMeanTheSameOnBothSides) {

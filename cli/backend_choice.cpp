@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend_choice.h"
+
+#include "core/error.h"
+
+#ifdef LITESPARK_HAS_CPU
+#include "ops/cpu/cpu_backend.h"
+#endif
+#ifdef LITESPARK_HAS_CUDA
+#include "ops/cuda/cuda_backend.h"
+#endif
+
+namespace litespark::cli {
+namespace {
+
+#ifdef LITESPARK_HAS_CPU
+constexpr bool kHasCpu = true;
+std::unique_ptr<Backend> make_cpu(const RunConfig& config) {
+  return make_cpu_backend(
+      {.threads = static_cast<int>(config.device.threads), .max_isa = parse_cpu_isa(config.device.isa)});
+}
+#else
+constexpr bool kHasCpu = false;
+std::unique_ptr<Backend> make_cpu(const RunConfig&) {
+  throw ConfigError("device.kind", "this build has no CPU backend", "cpu", "cuda");
+}
+#endif
+
+#ifdef LITESPARK_HAS_CUDA
+constexpr bool kHasCuda = true;
+std::unique_ptr<Backend> make_cuda(const RunConfig& config) {
+  const bool is_thorough = config.device.matmul_search == "thorough";
+  return make_cuda_backend({.deterministic = config.deterministic,
+                            .matmul_search = is_thorough ? MatmulSearch::kThorough : MatmulSearch::kQuick});
+}
+#else
+constexpr bool kHasCuda = false;
+int cuda_device_count() {
+  return 0;
+}
+std::unique_ptr<Backend> make_cuda(const RunConfig&) {
+  throw ConfigError("device.kind", "this build has no CUDA backend", "cuda", "cpu",
+                    "build with -DLITESPARK_CUDA=ON, or set device.kind = \"cpu\"");
+}
+#endif
+
+}  // namespace
+
+std::string linked_backends() {
+  return kHasCpu && kHasCuda ? "cpu, cuda" : kHasCuda ? "cuda" : "cpu";
+}
+
+int num_gpus() {
+  return cuda_device_count();
+}
+
+bool wants_cuda(const RunConfig& config) {
+  if (config.device.kind != DeviceKind::kAuto) return config.device.kind == DeviceKind::kCuda;
+  return cuda_device_count() > 0 || !kHasCpu;
+}
+
+std::unique_ptr<Backend> make_backend(const RunConfig& config) {
+  return wants_cuda(config) ? make_cuda(config) : make_cpu(config);
+}
+
+}  // namespace litespark::cli
