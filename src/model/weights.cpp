@@ -45,9 +45,19 @@ void write_all(Executor& executor, TensorId id, const std::vector<T>& values) {
 }
 
 template <class T>
-std::vector<T> read_all(const Executor& executor, TensorId id) {
+void read_into(const Executor& executor, TensorId id, std::span<T> values, SideReader* side) {
+  const auto bytes = static_cast<int64_t>(values.size_bytes());
+  if (side == nullptr) {
+    executor.read(id, values.data(), bytes);
+  } else {
+    side->read(values.data(), executor.tensor(id).data, bytes);
+  }
+}
+
+template <class T>
+std::vector<T> read_all(const Executor& executor, TensorId id, SideReader* side) {
   std::vector<T> values(static_cast<size_t>(executor.program().tensors[id].shape.num_elements()));
-  executor.read(id, values.data(), static_cast<int64_t>(values.size() * sizeof(T)));
+  read_into(executor, id, std::span(values), side);
   return values;
 }
 
@@ -75,12 +85,12 @@ void write_floats(Executor& executor, TensorId id, std::span<const float> values
   write_all(executor, id, rounded);
 }
 
-void read_floats(const Executor& executor, TensorId id, std::span<float> values) {
+void read_floats(const Executor& executor, TensorId id, std::span<float> values, SideReader* side) {
   if (executor.program().tensors[id].dtype == DType::kF32) {
-    executor.read(id, values.data(), static_cast<int64_t>(values.size_bytes()));
+    read_into(executor, id, values, side);
     return;
   }
-  const auto stored = read_all<bf16>(executor, id);
+  const auto stored = read_all<bf16>(executor, id, side);
   for_stretches(values.size(), [&](size_t first, size_t end) {
     for (size_t i = first; i < end; ++i) values[i] = to_float(stored[i]);
   });
@@ -108,14 +118,14 @@ void set_parameter(Executor& executor, int64_t param, std::span<const float> val
   if (!remainder.empty()) write_all(executor, tensors.remainder, remainder);
 }
 
-void read_parameter(const Executor& executor, int64_t param, std::span<float> values) {
+void read_parameter(const Executor& executor, int64_t param, std::span<float> values, SideReader* side) {
   const ParamTensors& tensors = tensors_of(executor, param);
   if (!tensors.remainder.has_value()) {
-    read_floats(executor, tensors.master.has_value() ? tensors.master : tensors.weight, values);
+    read_floats(executor, tensors.master.has_value() ? tensors.master : tensors.weight, values, side);
     return;
   }
-  const auto weight = read_all<bf16>(executor, tensors.weight);
-  const auto remainder = read_all<uint16_t>(executor, tensors.remainder);
+  const auto weight = read_all<bf16>(executor, tensors.weight, side);
+  const auto remainder = read_all<uint16_t>(executor, tensors.remainder, side);
   for_stretches(values.size(), [&](size_t first, size_t end) {
     for (size_t i = first; i < end; ++i) values[i] = join_float(weight[i], remainder[i]);
   });

@@ -19,15 +19,15 @@ void initialise_weights(Executor& executor, uint64_t seed);
 /// Sets one parameter from [param shape] f32 values, in whatever form the program keeps it (MasterWeights), the bf16
 /// copy beside its master included. Call pack_weights after the last one.
 void set_parameter(Executor& executor, int64_t param, std::span<const float> values);
-/// The f32 values of one parameter, exact in every form.
-void read_parameter(const Executor& executor, int64_t param, std::span<float> values);
+/// The f32 values of one parameter, exact in every form. `side`: read beside the ops, by another thread.
+void read_parameter(const Executor& executor, int64_t param, std::span<float> values, SideReader* side = nullptr);
 std::vector<float> get_parameter(const Executor& executor, int64_t param);
 /// The unnormalised gradient that the last backward left.
 std::vector<float> get_gradient(const Executor& executor, int64_t param);
 
 /// A whole f32 or bf16 tensor from f32 values (rounded to nearest even) and back (exact).
 void write_floats(Executor& executor, TensorId id, std::span<const float> values);
-void read_floats(const Executor& executor, TensorId id, std::span<float> values);
+void read_floats(const Executor& executor, TensorId id, std::span<float> values, SideReader* side = nullptr);
 
 /// Masters from a Hugging Face folder, checked against the table first. Runs Phase::kPack.
 void load_weights(Executor& executor, const std::filesystem::path& folder);

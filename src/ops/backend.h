@@ -15,6 +15,7 @@
 #include "core/tensor.h"
 #include "ops/async_read.h"
 #include "ops/device_timer.h"
+#include "ops/side_reader.h"
 
 namespace litespark {
 
@@ -72,6 +73,8 @@ class Backend {
   virtual void copy_to_host(void* destination, const void* source, int64_t bytes) = 0;
   /// A reader of `bytes` bytes that does not wait. Default: make_immediate_read.
   virtual std::unique_ptr<AsyncRead> make_async_read(int64_t bytes);
+  /// A reader for one other thread. Default: make_immediate_side_reader.
+  virtual std::unique_ptr<SideReader> make_side_reader();
   /// Waits for everything issued so far; throws DeviceError when any of it failed.
   virtual void synchronize() = 0;
   /// A timer of its own for each caller; it may not outlive the backend.

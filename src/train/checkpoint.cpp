@@ -107,27 +107,6 @@ CheckpointState read_state(const fs::path& folder, const SealedManifest& manifes
 
 }  // namespace
 
-int64_t snapshot_bytes(const Program& program) {
-  return 3 * program.params.flat_size * static_cast<int64_t>(sizeof(float));
-}
-
-void take_snapshot(const Executor& executor, const Trainer& trainer, const RunTotals& totals,
-                   TrainingSnapshot& snapshot) {
-  const Program& program = executor.program();
-  for (std::vector<float>* flat : {&snapshot.master, &snapshot.first_moment, &snapshot.second_moment}) {
-    flat->resize(static_cast<size_t>(program.params.flat_size));
-  }
-  for (size_t p = 0; p < program.params.params.size(); ++p) {
-    const ParamSpec& param = program.params.params[p];
-    const ParamTensors& tensors = program.param_tensors[p];
-    read_parameter(executor, static_cast<int64_t>(p), param_values(snapshot.master, param));
-    read_floats(executor, tensors.first_moment, param_values(snapshot.first_moment, param));
-    read_floats(executor, tensors.second_moment, param_values(snapshot.second_moment, param));
-  }
-  snapshot.progress = trainer.progress();
-  snapshot.totals = totals;
-}
-
 void write_checkpoint(const fs::path& destination, const TrainingSnapshot& snapshot, const CheckpointContext& context) {
   SealedFolderWriter folder(destination, new_save_id());
   write_model(folder.path(), snapshot, context);

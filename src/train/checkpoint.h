@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/executor.h"
-#include "train/trainer.h"
+#include "train/snapshot.h"
 
 namespace litespark {
 
@@ -20,30 +20,6 @@ inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 /// What must be equal for a resume to mean anything, as readable text by name ("model", "data", "tokenizer",
 /// "schedule", "optimizer", "precision", "batch", "seed").
 using RunIdentity = std::map<std::string, std::string>;
-
-/// Totals that go on over restarts.
-struct RunTotals {
-  double joules = 0;             ///< measured or estimated so far; means nothing while no second is metered
-  double metered_seconds = 0;    ///< wall time that the joules cover
-  double unmetered_seconds = 0;  ///< wall time whose energy is unknown
-  double train_seconds = 0;      ///< of steps alone
-
-  bool operator==(const RunTotals&) const = default;
-};
-
-/// A copy of everything, on the host, taken between two steps: training may go on while it is written.
-struct TrainingSnapshot {
-  Trainer::Progress progress;
-  RunTotals totals;
-  std::vector<float> master, first_moment, second_moment;  ///< flat, [ParamTable::flat_size]
-};
-
-/// Bytes that one snapshot holds on the host.
-int64_t snapshot_bytes(const Program& program);
-
-/// Fills `snapshot` (its buffers are reused) from the device.
-void take_snapshot(const Executor& executor, const Trainer& trainer, const RunTotals& totals,
-                   TrainingSnapshot& snapshot);
 
 struct CheckpointContext {
   const ModelConfig& config;

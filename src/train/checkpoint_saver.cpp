@@ -8,7 +8,7 @@ namespace litespark {
 
 CheckpointSaver::CheckpointSaver(const Executor& executor, CheckpointStore& store, const CheckpointContext& context,
                                  Options options)
-    : executor_(executor), store_(store), context_(context), options_(options) {
+    : executor_(executor), store_(store), context_(context), options_(options), reader_(executor) {
   if (options_.is_async) thread_ = std::thread([this] { work(); });
 }
 
@@ -22,14 +22,17 @@ CheckpointSaver::~CheckpointSaver() {
   thread_.join();
 }
 
-void CheckpointSaver::save(const Trainer& trainer, const RunTotals& totals) {
+void CheckpointSaver::save(Trainer& trainer, const RunTotals& totals) {
   finish();
   store_.require_space(checkpoint_bytes(executor_.program().params, context_.folder_dtype));
-  take_snapshot(executor_, trainer, totals, snapshot_);
+  reader_.begin(trainer, totals, snapshot_);
   if (!options_.is_async) {
+    reader_.copy_tensors(snapshot_);
     write_snapshot();
     return;
   }
+  copied_ = std::promise<void>();
+  trainer.hold_update(copied_.get_future().share());
   {
     const std::lock_guard lock(mutex_);
     is_pending_ = true;
@@ -57,6 +60,7 @@ void CheckpointSaver::work() {
     }
     std::exception_ptr failure;
     try {
+      copy_snapshot();
       write_snapshot();
     } catch (...) {
       failure = std::current_exception();
@@ -68,6 +72,16 @@ void CheckpointSaver::work() {
     }
     changed_.notify_all();
   }
+}
+
+void CheckpointSaver::copy_snapshot() {
+  try {
+    reader_.copy_tensors(snapshot_);
+  } catch (...) {
+    copied_.set_exception(std::current_exception());
+    throw;
+  }
+  copied_.set_value();
 }
 
 void CheckpointSaver::write_snapshot() {

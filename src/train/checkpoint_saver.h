@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saves off the step's path: the state is copied between two steps, a thread writes the copy. One save at a time: the
-// next one waits for it, and so does the end of the run.
+// Saves off the step's path: a thread copies the state while the next step runs up to its optimizer, and writes the
+// copy while the ones after that run. One save at a time: the next one waits for it, and so does the end of the run.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -28,9 +29,10 @@ class CheckpointSaver {
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
-  /// Copies the state and starts (or, without async, completes) its save. Throws what the previous save threw, before
-  /// anything of this one happens; IoError when there is no space.
-  void save(const Trainer& trainer, const RunTotals& totals);
+  /// Starts (or, without async, completes) the save of the state between two steps; the trainer holds its next update
+  /// until the state is copied. Throws what the previous save threw, before anything of this one happens; IoError when
+  /// there is no space.
+  void save(Trainer& trainer, const RunTotals& totals);
   /// Waits until the last save is durable; throws what it threw.
   void finish();
   /// Step of the newest save that is durable; -1 before the first.
@@ -38,13 +40,16 @@ class CheckpointSaver {
 
  private:
   void work();
+  void copy_snapshot();
   void write_snapshot();
 
   const Executor& executor_;
   CheckpointStore& store_;
   const CheckpointContext& context_;
   Options options_;
+  SnapshotReader reader_;
   TrainingSnapshot snapshot_;
+  std::promise<void> copied_;  ///< of the snapshot under way: its tensors are on the host
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 #include "train/corruption_check.h"
@@ -61,6 +62,7 @@ Trainer::Issued Trainer::issue() {
                          .rng_counter = static_cast<uint64_t>(steps_done_)};
   executor_.begin_step(inputs);
   const double data_wait_seconds = run_micro_batches(inputs);
+  if (held_.valid()) std::exchange(held_, {}).get();
   executor_.run(Phase::kOptimizer);
   executor_.run(Phase::kPack);
   ++steps_done_;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -64,6 +65,10 @@ class Trainer {
   std::optional<EvalResult> evaluate(
       const BatchSource& source, int64_t batches, const std::function<bool()>& should_stop = [] { return false; });
 
+  /// The next step runs up to its optimizer and waits there until `released`; throws what that throws. Somebody reads
+  /// the state meanwhile.
+  void hold_update(std::shared_future<void> released) { held_ = std::move(released); }
+
   /// Steps issued; that of the last may still be under way.
   int64_t steps_done() const { return steps_done_; }
   int64_t tokens_done() const { return tokens_done_; }
@@ -109,6 +114,7 @@ class Trainer {
   int64_t skipped_in_a_row_ = 0;
   std::vector<double> recent_norms_;
   std::optional<Issued> under_way_;
+  std::shared_future<void> held_;
   /// One for the step being issued, one for the step before it, one for the end of that before both: times are
   /// differences.
   std::array<std::unique_ptr<AsyncRead>, 3> outcomes_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/faulty_backend.h"
 
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "core/error.h"
@@ -37,6 +39,31 @@ class FaultyBackend::LateRead final : public AsyncRead {
   std::unique_ptr<AsyncRead> read_;
   bool is_waited_for_ = false;
 };
+
+class FaultyBackend::WaitingReader final : public SideReader {
+ public:
+  explicit WaitingReader(FaultyBackend& backend)
+      : backend_(backend), reader_(make_immediate_side_reader(*backend.inner_)) {}
+
+  void follow() override { reader_->follow(); }
+  void read(void* destination, const void* source, int64_t bytes) override {
+    for (int i = 0; i < 10'000 && backend_.ops_run_ < backend_.faults_.side_reads_wait_for_ops; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (backend_.ops_run_ < backend_.faults_.side_reads_wait_for_ops)
+      throw DeviceError("side read", "ops were held up");
+    backend_.throw_if_broken("side read");
+    reader_->read(destination, source, bytes);
+  }
+
+ private:
+  FaultyBackend& backend_;
+  std::unique_ptr<SideReader> reader_;
+};
+
+std::unique_ptr<SideReader> FaultyBackend::make_side_reader() {
+  return std::make_unique<WaitingReader>(*this);
+}
 
 void FaultyBackend::set_faults(Faults faults) {
   faults_ = std::move(faults);

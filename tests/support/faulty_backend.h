@@ -4,6 +4,7 @@
 // `planted()` afterwards: a fault that did not happen proves nothing.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,6 +40,8 @@ struct Faults {
   std::optional<int64_t> flip_bit_at;   ///< one bit of an output of this op is flipped after it ran
   uint64_t flip_seed = 0;               ///< which output, element and bit
   std::function<bool(const std::string& op)> counts = [](const std::string&) { return true; };  ///< other ops pass
+  /// Side reads wait (ten seconds at most) until so many ops have run: a save that would hold up the ops fails.
+  int64_t side_reads_wait_for_ops = 0;
   bool reads_late = false;  ///< asynchronous reads are done only when somebody waits for them
 };
 
@@ -62,6 +65,7 @@ class FaultyBackend final : public RunsAny<FaultyBackend, op::AnyOp<Tensor>> {
   void copy_to_device(void* destination, const void* source, int64_t bytes) override;
   void copy_to_host(void* destination, const void* source, int64_t bytes) override;
   std::unique_ptr<AsyncRead> make_async_read(int64_t bytes) override;
+  std::unique_ptr<SideReader> make_side_reader() override;
   void synchronize() override;
   void prepare(const op::AnyOp<Tensor>& op) override { inner_->prepare(op); }
   std::map<std::string, std::string> tuning() const override { return inner_->tuning(); }
@@ -78,6 +82,7 @@ class FaultyBackend final : public RunsAny<FaultyBackend, op::AnyOp<Tensor>> {
 
  private:
   class LateRead;
+  class WaitingReader;
   void before(int64_t index, std::string_view op);
   void throw_if_broken(const char* what) const;
 
@@ -103,9 +108,9 @@ class FaultyBackend final : public RunsAny<FaultyBackend, op::AnyOp<Tensor>> {
 
   std::unique_ptr<Backend> inner_;
   Faults faults_;
-  int64_t ops_run_ = 0;
+  std::atomic<int64_t> ops_run_ = 0;
   int64_t planted_ = 0;
-  bool is_broken_ = false;  ///< sticky, as a CUDA context is after a fault
+  std::atomic<bool> is_broken_ = false;  ///< sticky, as a CUDA context is after a fault
   std::string flipped_;
 };
 

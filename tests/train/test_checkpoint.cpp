@@ -43,7 +43,9 @@ struct CheckpointTest : testing::Test {
   }
   fs::path save(const TinyRun& run, const std::string& name) const {
     TrainingSnapshot snapshot;
-    take_snapshot(run.executor, run.trainer, {.joules = 12.5, .train_seconds = 3.25}, snapshot);
+    SnapshotReader reader(run.executor);
+    reader.begin(run.trainer, {.joules = 12.5, .train_seconds = 3.25}, snapshot);
+    reader.copy_tensors(snapshot);
     write_checkpoint(parent / name, snapshot, context);
     return parent / name;
   }

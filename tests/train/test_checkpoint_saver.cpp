@@ -9,6 +9,7 @@
 #include "io/file_system.h"
 #include "io/sealed_folder.h"
 #include "support/failing_file_system.h"
+#include "support/faulty_backend.h"
 #include "support/temporary_folder.h"
 #include "train/checkpoint_saver.h"
 #include "train/tiny_run.h"
@@ -76,6 +77,53 @@ TEST_F(CheckpointSaverTest, SavesOneExactStepWhileTrainingGoesOn) {  // fault:A1
     EXPECT_EQ(state.progress.steps_done, step);
     EXPECT_EQ(other->weights(), weights_at[static_cast<size_t>(step - 1)]);
   }
+}
+
+/// A run on a device whose reads beside the ops can be held up or broken.
+struct SideRun {
+  test::FaultyBackend* backend = new test::FaultyBackend(make_cpu_backend({}));
+  TinyRun run{tiny_model(),
+              tiny_program_options(),
+              {random_batch(tiny_program_options().batch, {20, 7, 32}, 96, 1)},
+              tiny_trainer_options(40),
+              std::unique_ptr<Backend>(backend)};
+};
+
+TEST_F(CheckpointSaverTest, TheNextForwardAndBackwardRunWhileTheStateIsCopiedAndItsUpdateWaits) {  // fault:A12
+  SideRun side;
+  TinyRun& run = side.run;
+  CheckpointStore store(folder);
+  CheckpointSaver saver(run.executor, store, context, {});
+  run.trainer.step_and_finish();
+  const std::vector<float> saved = run.weights();
+  side.backend->set_faults(
+      {.side_reads_wait_for_ops = std::ssize(run.executor.program().tape(Phase::kTrainFirst)->entries())});
+  saver.save(run.trainer, {});
+  EXPECT_EQ(side.backend->ops_run(), 0);
+  run.trainer.step_and_finish();
+  saver.finish();
+  EXPECT_NE(run.weights(), saved);
+  const auto other = make_run();
+  read_checkpoint(store.path_of(1), context, other->executor);
+  EXPECT_EQ(other->weights(), saved);
+}
+
+TEST_F(CheckpointSaverTest, ADeviceThatFailsUnderTheCopyFailsTheStepAndTheSave) {  // fault:B15
+  SideRun side;
+  TinyRun& run = side.run;
+  CheckpointStore store(folder);
+  CheckpointSaver saver(run.executor, store, context, {});
+  run.trainer.step_and_finish();
+  saver.save(run.trainer, {});
+  run.trainer.step_and_finish();
+  saver.finish();
+  side.backend->set_faults({.fail_late_at = 0, .side_reads_wait_for_ops = 1});
+  saver.save(run.trainer, {});
+  EXPECT_THROW(run.trainer.step_and_finish(), DeviceError);
+  EXPECT_EQ(side.backend->planted(), 1);
+  EXPECT_THROW(saver.finish(), DeviceError);
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{1}));
+  EXPECT_NO_THROW(check_sealed_folder(store.path_of(1)));
 }
 
 TEST_F(CheckpointSaverTest, AFullDiskFailsTheNextCallAndKeepsTheOldCheckpoint) {  // fault:A3

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/snapshot.h"
+
+#include <future>
+#include <span>
+
+#include "model/weights.h"
+
+namespace litespark {
+
+int64_t snapshot_bytes(const Program& program) {
+  return 3 * program.params.flat_size * static_cast<int64_t>(sizeof(float));
+}
+
+SnapshotReader::SnapshotReader(const Executor& executor) : executor_(executor) {
+  for (auto& reader : readers_) reader = executor.backend().make_side_reader();
+}
+
+void SnapshotReader::begin(const Trainer& trainer, const RunTotals& totals, TrainingSnapshot& snapshot) {
+  snapshot.progress = trainer.progress();
+  snapshot.totals = totals;
+  for (const auto& reader : readers_) reader->follow();
+}
+
+void SnapshotReader::copy_tensors(TrainingSnapshot& snapshot) const {
+  const Program& program = executor_.program();
+  const auto each_part = [&](std::vector<float>& flat, const auto& read) {
+    flat.resize(static_cast<size_t>(program.params.flat_size));
+    for (size_t p = 0; p < program.params.params.size(); ++p) {
+      const ParamSpec& param = program.params.params[p];
+      read(p, std::span(flat).subspan(static_cast<size_t>(param.flat_offset),
+                                      static_cast<size_t>(param.shape.num_elements())));
+    }
+  };
+  auto first_moment = std::async(std::launch::async, [&] {
+    each_part(snapshot.first_moment, [&](size_t p, std::span<float> values) {
+      read_floats(executor_, program.param_tensors[p].first_moment, values, readers_[1].get());
+    });
+  });
+  auto second_moment = std::async(std::launch::async, [&] {
+    each_part(snapshot.second_moment, [&](size_t p, std::span<float> values) {
+      read_floats(executor_, program.param_tensors[p].second_moment, values, readers_[2].get());
+    });
+  });
+  each_part(snapshot.master, [&](size_t p, std::span<float> values) {
+    read_parameter(executor_, static_cast<int64_t>(p), values, readers_[0].get());
+  });
+  first_moment.get();
+  second_moment.get();
+}
+
+}  // namespace litespark
