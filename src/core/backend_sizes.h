@@ -53,6 +53,8 @@ class BackendSizes {
   /// Rows of logits at a time when nobody asks for a number: enough to keep this device's matmul busy with `vocab_size`
   /// columns, few enough to stay a small part of the plan.
   virtual int64_t preferred_head_chunk_rows(int64_t /*vocab_size*/) const { return 512; }
+  /// Whether batches travel into staging blocks beside the ops (Backend::make_staged_upload).
+  virtual bool stages_batches() const { return false; }
   virtual int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const = 0;
   virtual int64_t matmul_backward_input_scratch_bytes(const LinearShape& shape) const = 0;
   virtual int64_t matmul_backward_weight_scratch_bytes(const LinearShape& shape) const = 0;

@@ -15,6 +15,9 @@ Executor::Executor(Program program, Backend& backend) : program_(std::move(progr
   persistent_ = backend_.allocate(program_.memory->persistent_bytes());
   arena_ = backend_.allocate(program_.memory->arena_bytes());
   if (program_.memory->host_bytes() > 0) host_ = backend_.allocate_pinned(program_.memory->host_bytes());
+  const BatchTensors& batch = program_.batch;
+  batch_upload_ =
+      backend_.make_staged_upload(tensor(batch.block), batch.staging.has_value() ? tensor(batch.staging) : Tensor{});
   const std::vector<float> rope =
       rope_table(program_.config.rope, program_.config.head_dim, program_.tensors[program_.rope_table].shape[0]);
   write(program_.rope_table, rope.data(), static_cast<int64_t>(rope.size() * sizeof(float)));
@@ -137,6 +140,20 @@ void Executor::write(TensorId id, const void* source, int64_t bytes) {
 void Executor::read(TensorId id, void* destination, int64_t bytes) const {
   check_size(id, bytes);
   waiting([&] { backend_.copy_to_host(destination, tensor(id).data, bytes); });
+}
+
+void Executor::upload_batch(std::span<const HostTensor> tensors) {
+  std::array<StagedUpload::Part, 8> parts;
+  if (tensors.size() > parts.size()) {
+    throw InternalError("upload_batch", "too many tensors", tensors.size(), parts.size());
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto [root, offset_bytes] = program_.tensors.root(tensors[i].id);
+    if (root != program_.batch.block) throw InternalError(program_.tensors[tensors[i].id].name, "no part of the batch");
+    parts[i] = {
+        .offset_bytes = offset_bytes, .source = tensors[i].data, .bytes = program_.tensors[tensors[i].id].bytes()};
+  }
+  batch_upload_->fill(std::span(parts).first(tensors.size()));
 }
 
 StepState Executor::read_state() const {

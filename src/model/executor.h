@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,15 @@ class Executor {
   void write(TensorId id, const void* source, int64_t bytes);
   void read(TensorId id, void* destination, int64_t bytes) const;
 
+  /// The host's side of a tensor.
+  struct HostTensor {
+    TensorId id;
+    const void* data = nullptr;
+  };
+  /// Fills tensors of Program::batch, whole ones, in one go; waits neither for ops nor for the copy. The host's memory
+  /// may be reused at once.
+  void upload_batch(std::span<const HostTensor> tensors);
+
   StepState read_state() const;
   void write_state(const StepState& state);
   /// Writes the inputs and accumulators of `state` and leaves what the device keeps. Does not wait.
@@ -99,6 +109,7 @@ class Executor {
   std::unique_ptr<DeviceMemory> persistent_;
   std::unique_ptr<DeviceMemory> arena_;
   std::unique_ptr<DeviceMemory> host_;  ///< pinned; absent when the plan has no host tensors
+  std::unique_ptr<StagedUpload> batch_upload_;
   std::vector<BoundPhase> phases_;
   OpObserver* observer_ = nullptr;
   bool debug_sync_ = false;

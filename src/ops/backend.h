@@ -16,6 +16,7 @@
 #include "ops/async_read.h"
 #include "ops/device_timer.h"
 #include "ops/side_reader.h"
+#include "ops/staged_upload.h"
 
 namespace litespark {
 
@@ -75,6 +76,9 @@ class Backend {
   virtual std::unique_ptr<AsyncRead> make_async_read(int64_t bytes);
   /// A reader for one other thread. Default: make_immediate_side_reader.
   virtual std::unique_ptr<SideReader> make_side_reader();
+  /// Fills `destination` again and again. `staging`: twice its bytes where BackendSizes::stages_batches(), else absent.
+  /// Default: make_direct_upload.
+  virtual std::unique_ptr<StagedUpload> make_staged_upload(const Tensor& destination, const Tensor& staging);
   /// Waits for everything issued so far; throws DeviceError when any of it failed.
   virtual void synchronize() = 0;
   /// A timer of its own for each caller; it may not outlive the backend.

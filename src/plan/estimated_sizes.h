@@ -16,6 +16,7 @@ class EstimatedGpuSizes final : public BackendSizes {
   explicit EstimatedGpuSizes(bool deterministic) : deterministic_(deterministic) {}
 
   bool exact() const override { return false; }
+  bool stages_batches() const override { return true; }
   int64_t preferred_head_chunk_rows(int64_t vocab_size) const override { return gpu_head_chunk_rows(vocab_size); }
   int64_t beyond_plan_bytes() const override { return gpu_beyond_plan_bytes(true); }
   bool packs_weights(DType compute) const override;

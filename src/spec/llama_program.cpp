@@ -65,16 +65,25 @@ TensorId persistent(Program& program, std::string name, DType dtype, Shape shape
       {.name = std::move(name), .dtype = dtype, .shape = shape, .owner = owner, .storage = Storage::kPersistent});
 }
 
-void declare_batch(Program& program) {
+void declare_batch(Program& program, const BackendSizes& sizes) {
+  constexpr int64_t kAlignment = kTensorAlignment / 4;  // elements
   const BatchShape& batch = program.options.batch;
-  const auto ints = [&](const char* name, int64_t size) {
-    return persistent(program, std::string("batch.") + name, DType::kI32, {size}, Owner::kBatch);
+  const int64_t rows = round_up(batch.num_tokens, kAlignment);
+  const int64_t offsets = round_up(batch.max_documents + 1, kAlignment);
+  const int64_t size = 3 * rows + offsets + kAlignment;
+  const TensorId block = persistent(program, "batch", DType::kI32, {size}, Owner::kBatch);
+  const auto ints = [&](const char* name, int64_t count, int64_t first) {
+    return program.tensors.view(block, std::string("batch.") + name, {count}, first);
   };
-  program.batch = {.ids = ints("ids", batch.num_tokens),
-                   .labels = ints("labels", batch.num_tokens),
-                   .positions = ints("positions", batch.num_tokens),
-                   .offsets = ints("offsets", batch.max_documents + 1),
-                   .num_documents = ints("num_documents", 1)};
+  program.batch = {.block = block,
+                   .ids = ints("ids", batch.num_tokens, 0),
+                   .labels = ints("labels", batch.num_tokens, rows),
+                   .positions = ints("positions", batch.num_tokens, 2 * rows),
+                   .offsets = ints("offsets", batch.max_documents + 1, 3 * rows),
+                   .num_documents = ints("num_documents", 1, 3 * rows + offsets)};
+  if (sizes.stages_batches()) {
+    program.batch.staging = persistent(program, "batch.staging", DType::kI32, {2, size}, Owner::kBatch);
+  }
   program.state = persistent(program, "state", DType::kU8, {static_cast<int64_t>(sizeof(StepState))}, Owner::kBatch);
   const auto& generation = program.options.generation;
   const int64_t positions = std::max(batch.max_length, generation ? generation->capacity : 0);
@@ -226,7 +235,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     program.options.head_chunk_rows = sizes.preferred_head_chunk_rows(config.vocab_size);
   }
   program.params = make_param_table(config);
-  declare_batch(program);
+  declare_batch(program, sizes);
   declare_params(program, sizes);
   if (options.generation) declare_generation(program);
 

@@ -89,6 +89,8 @@ struct ParamTensors {
 
 /// What the loader fills for each micro-batch.
 struct BatchTensors {
+  TensorId block;          ///< i32, holds all of the others, so that one copy brings them
+  TensorId staging;        ///< [2, block]: where the next batches travel to; absent where the backend needs none
   TensorId ids;            ///< [N] i32
   TensorId labels;         ///< [N] i32, already shifted; op::kIgnoredLabel where nothing is scored
   TensorId positions;      ///< [N] i32, restarting in every document

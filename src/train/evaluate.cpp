@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluate.h"
 
+#include <array>
+
 #include "core/error.h"
 #include "meter/energy.h"
 
@@ -8,14 +10,15 @@ namespace litespark {
 
 void upload_batch(Executor& executor, const Batch& batch) {
   const BatchTensors& tensors = executor.program().batch;
-  const auto write = [&](TensorId id, const std::vector<int32_t>& values) {
-    executor.write(id, values.data(), static_cast<int64_t>(values.size() * sizeof(int32_t)));
+  const auto part = [&](TensorId id, const std::vector<int32_t>& values) {
+    const int64_t bytes = executor.program().tensors[id].bytes();
+    const auto found = static_cast<int64_t>(values.size() * sizeof(int32_t));
+    if (found != bytes) throw InternalError("batch", "does not have the program's shape", found, bytes);
+    return Executor::HostTensor{.id = id, .data = values.data()};
   };
-  write(tensors.ids, batch.ids);
-  write(tensors.labels, batch.labels);
-  write(tensors.positions, batch.positions);
-  write(tensors.offsets, batch.offsets);
-  executor.write(tensors.num_documents, &batch.num_documents, sizeof(batch.num_documents));
+  executor.upload_batch(std::array{part(tensors.ids, batch.ids), part(tensors.labels, batch.labels),
+                                   part(tensors.positions, batch.positions), part(tensors.offsets, batch.offsets),
+                                   Executor::HostTensor{.id = tensors.num_documents, .data = &batch.num_documents}});
 }
 
 std::optional<EvalResult> evaluate(Executor& executor, const BatchSource& source, int64_t batches,

@@ -25,7 +25,7 @@ std::optional<EvalResult> evaluate(
 /// One whole epoch.
 EvalResult evaluate_all(Executor& executor, const BatchSource& source);
 
-/// Copies a micro-batch to the device.
+/// Copies a micro-batch to the device, beside the ops that still read the one before. The batch may be reused at once.
 void upload_batch(Executor& executor, const Batch& batch);
 
 }  // namespace litespark

@@ -63,6 +63,19 @@ TEST_F(ExecutorTest, CopiesWholeTensorsOnly) {
   EXPECT_THROW(executor.read(ids, back.data(), 68), InternalError);
 }
 
+TEST_F(ExecutorTest, UploadsPartsOfABatchAndNothingElse) {
+  const BatchTensors& batch = executor.program().batch;
+  std::vector<int32_t> ids(16, 7), labels(16, 9), back(16);
+  executor.upload_batch(std::array{Executor::HostTensor{.id = batch.labels, .data = labels.data()},
+                                   Executor::HostTensor{.id = batch.ids, .data = ids.data()}});
+  executor.read(batch.ids, back.data(), 64);
+  EXPECT_EQ(back, ids);
+  executor.read(batch.labels, back.data(), 64);
+  EXPECT_EQ(back, labels);
+  const std::array no_batch{Executor::HostTensor{.id = executor.program().state, .data = ids.data()}};
+  EXPECT_THROW(executor.upload_batch(no_batch), InternalError);
+}
+
 TEST_F(ExecutorTest, KeepsTheStepStateOnTheDevice) {
   StepState state;
   state.learning_rate = 0.25f;

@@ -7,7 +7,7 @@ from tree import Finding
 ARROWS = "tests/tidiness/arrows.txt"
 UNTESTED = "tests/tidiness/untested.txt"
 # The list of stems without a test may only become shorter: lower this number with it.
-MOST_UNTESTED = 1
+MOST_UNTESTED = 0
 VARIANT_SUFFIXES = re.compile(r"(_generic|_avx2|_avx512|_avx512bf16|_sm90|_impl)$")
 
 

@@ -10,7 +10,7 @@
 namespace litespark::cuda {
 
 /// Throws DeviceError "[what] CUDA error NAME (text) at file:line" unless `status` is success. `what` names the op or
-/// the call.
+/// the call. Memory that is not there is no fault of the device: ConfigError with what is free.
 void check(cudaError_t status, std::string_view what,
            const std::source_location& where = std::source_location::current());
 

@@ -66,6 +66,7 @@ class CudaBackend final : public Backend {
   void copy_to_host(void* destination, const void* source, int64_t bytes) override;
   std::unique_ptr<AsyncRead> make_async_read(int64_t bytes) override;
   std::unique_ptr<SideReader> make_side_reader() override;
+  std::unique_ptr<StagedUpload> make_staged_upload(const Tensor& destination, const Tensor& staging) override;
   void synchronize() override;
   std::unique_ptr<DeviceTimer> make_timer() override;
   void prepare(const op::AnyOp<Tensor>& op) override;

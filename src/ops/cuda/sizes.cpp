@@ -16,6 +16,7 @@ class CudaSizes final : public BackendSizes {
   int64_t preferred_head_chunk_rows(int64_t vocab_size) const override { return gpu_head_chunk_rows(vocab_size); }
   int64_t beyond_plan_bytes() const override { return gpu_beyond_plan_bytes(attention_.has_cudnn()); }
   bool packs_weights(DType) const override { return false; }
+  bool stages_batches() const override { return true; }
   int64_t packed_bytes(const LinearShape&, op::PackForm) const override { return 0; }
 
   int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const override {
