@@ -22,7 +22,9 @@ struct DeviceFailure : testing::Test {
     return program.wait();
   }
   void expect_resumes_to_the_same_bits(const std::string& out) {
-    if (!small.exists("whole")) EXPECT_EQ(small.train({"--out=whole", "--checkpoint.every=2"}).exit_code, 0);
+    if (!small.exists("whole")) {
+      EXPECT_EQ(small.train({"--out=whole", "--checkpoint.every=2"}).exit_code, 0);
+    }
     const ProgramResult resumed = small.train({"--out=" + out, "--checkpoint.every=2"});
     EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
     for (const char* file : {"/checkpoints/step-6/model.safetensors", "/checkpoints/step-6/optimizer.safetensors"}) {

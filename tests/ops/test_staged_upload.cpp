@@ -15,7 +15,7 @@ TEST(StagedUpload, PutsEveryPartInItsPlaceAndLetsTheSourcesGo) {
   const auto backend = make_cpu_backend({.threads = 1});
   const auto memory = backend->allocate(64);
   const auto upload = backend->make_staged_upload({.data = memory->data(), .dtype = DType::kU8, .shape = {64}}, {});
-  for (const unsigned char value : {1, 2, 3}) {
+  for (const unsigned char value : std::array<unsigned char, 3>{1, 2, 3}) {
     std::vector<unsigned char> front(10, value), back(6, static_cast<unsigned char>(value + 100));
     upload->fill(std::array{StagedUpload::Part{.offset_bytes = 0, .source = front.data(), .bytes = 10},
                             StagedUpload::Part{.offset_bytes = 32, .source = back.data(), .bytes = 6}});
