@@ -62,6 +62,8 @@ class FaultyBackend final : public RunsAny<FaultyBackend, op::AnyOp<Tensor>> {
   const BackendSizes& sizes() const override { return inner_->sizes(); }
   std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override { return inner_->allocate(bytes); }
   std::optional<int64_t> free_bytes() const override { return inner_->free_bytes(); }
+  MemoryUse memory_use() const override { return inner_->memory_use(); }
+  std::unique_ptr<DeviceTimer> make_timer() override { return inner_->make_timer(); }
   void copy_to_device(void* destination, const void* source, int64_t bytes) override;
   void copy_to_host(void* destination, const void* source, int64_t bytes) override;
   std::unique_ptr<AsyncRead> make_async_read(int64_t bytes) override;

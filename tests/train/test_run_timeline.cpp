@@ -19,7 +19,7 @@ struct RunTimelineTest : testing::Test {
   void train(RunTimeline& timeline, int64_t steps) {
     for (int64_t i = 0; i < steps; ++i) {
       timeline.before_step();
-      const StepRecord record = run.trainer.step();
+      const StepRecord record = run.trainer.step_and_finish();
       timeline.after_step(record.step);
       timeline.add(record);
     }

@@ -13,7 +13,8 @@ class PinnedRead final : public AsyncRead {
  public:
   PinnedRead(cudaStream_t stream, int64_t bytes) : stream_(stream), bytes_(static_cast<size_t>(bytes)) {
     check(cudaHostAlloc(&slot_, bytes_, cudaHostAllocDefault), "async read");
-    // The host sleeps while it waits: it is a step ahead, so that a late wake-up costs nothing and a spinning core would.
+    // The host sleeps while it waits: it is a step ahead, so that a late wake-up costs nothing and a spinning core
+    // would.
     check(cudaEventCreateWithFlags(&reached_, cudaEventBlockingSync), "async read");
   }
   ~PinnedRead() override {
