@@ -62,7 +62,7 @@ Trainer::Issued Trainer::issue() {
                          .rng_counter = static_cast<uint64_t>(steps_done_)};
   executor_.begin_step(inputs);
   const double data_wait_seconds = run_micro_batches(inputs);
-  if (held_.valid()) std::exchange(held_, {}).get();
+  if (held_.valid()) executor_.waiting([&] { std::exchange(held_, {}).get(); });
   executor_.run(Phase::kOptimizer);
   executor_.run(Phase::kPack);
   ++steps_done_;

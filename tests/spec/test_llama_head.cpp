@@ -14,11 +14,12 @@ using test::small_options;
 
 TEST(LlamaHead, ChunksCoverEveryRowOnceAndTheLastMayBeShort) {
   const Program program = make_llama_program(small_config(), small_options(), PlainSizes());
+  const int64_t first_label = program.tensors.root(program.batch.labels).second;
   for (const Phase phase : {Phase::kTrainFirst, Phase::kEval}) {
     int64_t next_row = 0;
     for (const auto& loss : ops_of<op::CrossEntropy>(*program.tape(phase))) {
       const int64_t rows = program.tensors[loss.labels].shape[0];
-      EXPECT_EQ(program.tensors.root(loss.labels).second, next_row * 4);
+      EXPECT_EQ(program.tensors.root(loss.labels).second, first_label + next_row * 4);
       EXPECT_EQ(program.tensors[loss.logits].shape, (Shape{rows, 100}));
       EXPECT_EQ(program.tensors[loss.losses].shape, (Shape{rows}));
       next_row += rows;
