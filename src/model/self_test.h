@@ -7,8 +7,8 @@
 
 namespace litespark {
 
-/// Throws DeviceError when a product of known result (check_matmul) comes out with a wrong value, or with other bits the
-/// second time. Takes some milliseconds.
+/// Throws DeviceError when a product of known result (check_matmul) comes out with a wrong value, or with other bits
+/// the second time. Takes some milliseconds.
 void require_right_matmul(Backend& backend, DType compute);
 
 }  // namespace litespark

@@ -68,7 +68,7 @@ class SmallModel {
   Trainer& trainer() { return trainer_; }
 
   void train_to(int64_t step) {
-    while (trainer_.steps_done() < step) losses_.push_back(trainer_.step().loss);
+    while (trainer_.steps_done() < step) losses_.push_back(trainer_.step_and_finish().loss);
   }
   SmallTraining result() const { return {losses_, weights()}; }
   std::vector<float> weights() const {

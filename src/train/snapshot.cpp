@@ -49,4 +49,11 @@ void SnapshotReader::copy_tensors(TrainingSnapshot& snapshot) const {
   second_moment.get();
 }
 
+void take_snapshot(const Executor& executor, const Trainer& trainer, const RunTotals& totals,
+                   TrainingSnapshot& snapshot) {
+  SnapshotReader reader(executor);
+  reader.begin(trainer, totals, snapshot);
+  reader.copy_tensors(snapshot);
+}
+
 }  // namespace litespark

@@ -50,4 +50,8 @@ class SnapshotReader {
   std::array<std::unique_ptr<SideReader>, 3> readers_;
 };
 
+/// Both halves at once, for a caller that waits.
+void take_snapshot(const Executor& executor, const Trainer& trainer, const RunTotals& totals,
+                   TrainingSnapshot& snapshot);
+
 }  // namespace litespark

@@ -43,9 +43,7 @@ struct CheckpointTest : testing::Test {
   }
   fs::path save(const TinyRun& run, const std::string& name) const {
     TrainingSnapshot snapshot;
-    SnapshotReader reader(run.executor);
-    reader.begin(run.trainer, {.joules = 12.5, .train_seconds = 3.25}, snapshot);
-    reader.copy_tensors(snapshot);
+    take_snapshot(run.executor, run.trainer, {.joules = 12.5, .train_seconds = 3.25}, snapshot);
     write_checkpoint(parent / name, snapshot, context);
     return parent / name;
   }

@@ -25,7 +25,7 @@ std::vector<MemoryGrowth> watched(TinyRun& run, int64_t steps, const std::functi
   MemoryWatch watch({}, [&] { return run.backend->memory_use(); });
   std::vector<MemoryGrowth> all;
   for (int64_t step = 1; step <= steps; ++step) {
-    run.trainer.step();
+    run.trainer.step_and_finish();
     leak();
     for (const MemoryGrowth& growth : watch.after_step(step)) all.push_back(growth);
   }

@@ -28,7 +28,7 @@ SampledStep observed_step(TinyRun& run) {
   StepTimeline timeline(std::make_unique<CountingTimer>());
   run.executor.set_observer(&timeline);
   timeline.begin();
-  run.trainer.step();
+  run.trainer.step_and_finish();
   SampledStep sample = timeline.end(1);
   run.executor.set_observer(nullptr);
   return sample;
@@ -77,7 +77,7 @@ TEST(StepTimeline, WorkDoneASecondTimeHasAKindOfItsOwn) {
 TEST(StepTimeline, ObservingChangesNoBit) {
   TinyRun plain = tiny_run(Recompute::kNone);
   TinyRun watched = tiny_run(Recompute::kNone);
-  plain.trainer.step();
+  plain.trainer.step_and_finish();
   observed_step(watched);
   EXPECT_EQ(plain.weights(), watched.weights());
 }
