@@ -6,7 +6,7 @@ namespace litespark {
 
 void check_contract(const op::Checksum<Tensor>& op) {
   const OpCheck check(op.kName);
-  check.dtype("x", op.x, {DType::kF32});
+  check.floating("x", op.x);
   check.dtype("out", op.out, {DType::kI64});
   check.elements("out", op.out, 1);
 }

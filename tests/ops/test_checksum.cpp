@@ -49,6 +49,18 @@ TEST(Checksum, EverySingleFlippedBitChangesIt) {  // fault:C4
   }
 }
 
+TEST(Checksum, TakesBf16TensorsByTheirBits) {
+  std::vector<bf16> values = {to_bf16(1.0f), to_bf16(-2.5f), to_bf16(0.0f)};
+  uint64_t expected = 0;
+  for (size_t i = 0; i < values.size(); ++i) expected += op::checksum_term(static_cast<int64_t>(i), values[i].bits);
+  int64_t out = 0;
+  const op::Checksum<Tensor> op{.out = {.data = &out, .dtype = DType::kI64, .shape = {1}},
+                                .x = {.data = values.data(), .dtype = DType::kBF16, .shape = {3}}};
+  validate(op);
+  make_cpu_backend({.threads = 1})->run(op);
+  EXPECT_EQ(static_cast<uint64_t>(out), expected);
+}
+
 TEST(Checksum, TellsSwappedElementsAndTheSignOfZeroApart) {
   EXPECT_NE(checksum({1.0f, 2.0f}), checksum({2.0f, 1.0f}));
   EXPECT_NE(checksum({0.0f}), checksum({-0.0f}));

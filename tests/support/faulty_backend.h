@@ -61,6 +61,7 @@ class FaultyBackend final : public RunsAny<FaultyBackend, op::AnyOp<Tensor>> {
   Device device() const override { return inner_->device(); }
   const BackendSizes& sizes() const override { return inner_->sizes(); }
   std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override { return inner_->allocate(bytes); }
+  std::unique_ptr<DeviceMemory> allocate_pinned(int64_t bytes) override { return inner_->allocate_pinned(bytes); }
   std::optional<int64_t> free_bytes() const override { return inner_->free_bytes(); }
   MemoryUse memory_use() const override { return inner_->memory_use(); }
   std::unique_ptr<DeviceTimer> make_timer() override { return inner_->make_timer(); }

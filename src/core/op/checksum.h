@@ -18,7 +18,7 @@ constexpr uint64_t checksum_term(int64_t index, uint32_t bits) {
 }
 
 /// out[0] = sum of checksum_term(i, bits of x[i]) modulo 2^64, the same in any order. out [1] i64, overwritten; x f32
-/// of any shape, read as a row of elements.
+/// or bf16 of any shape, read as a row of elements.
 template <class T>
 struct Checksum {
   static constexpr std::string_view kName = "checksum";

@@ -11,15 +11,24 @@ namespace {
 
 constexpr int64_t kElementsPerBlock = 16384;
 
+uint32_t bits_of(float value) {
+  return std::bit_cast<uint32_t>(value);
+}
+uint32_t bits_of(bf16 value) {
+  return value.bits;
+}
+
 }  // namespace
 
 void CpuBackend::run(const op::Checksum<Tensor>& op) {
-  const float* const x = op.x.as<float>();
   std::atomic<uint64_t> sum = 0;
-  parallel_ranges(threads_, op.x.num_elements(), kElementsPerBlock, [&](int64_t begin, int64_t end) {
-    uint64_t part = 0;
-    for (int64_t i = begin; i < end; ++i) part += op::checksum_term(i, std::bit_cast<uint32_t>(x[i]));
-    sum += part;
+  visit_float_dtype(op.kName, op.x.dtype, [&](auto tag) {
+    const auto* const x = op.x.as<typename decltype(tag)::type>();
+    parallel_ranges(threads_, op.x.num_elements(), kElementsPerBlock, [&](int64_t begin, int64_t end) {
+      uint64_t part = 0;
+      for (int64_t i = begin; i < end; ++i) part += op::checksum_term(i, bits_of(x[i]));
+      sum += part;
+    });
   });
   *op.out.as<int64_t>() = static_cast<int64_t>(sum.load());
 }

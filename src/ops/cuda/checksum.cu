@@ -11,10 +11,11 @@ namespace {
 inline constexpr int kChecksumThreads = 256;
 inline constexpr int kElementsPerThread = 16;
 
-// Neighbouring threads read neighbouring elements, 4 bytes each, all of a thread's loads under way at once; one atomic
-// addition a block. Integers add up to the same sum in any order, so the result does not depend on it.
+// Neighbouring threads read neighbouring elements of 4 or 2 bytes, all of a thread's loads under way at once; one
+// atomic addition a block. Integers add up to the same sum in any order, so the result does not depend on it.
+template <class Bits>
 __global__ void __launch_bounds__(kChecksumThreads)
-    checksum_kernel(unsigned long long* out, const uint32_t* x, int64_t size) {
+    checksum_kernel(unsigned long long* out, const Bits* x, int64_t size) {
   __shared__ unsigned long long shared[kChecksumThreads / kWarpSize];
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kChecksumThreads * kElementsPerThread + threadIdx.x;
   unsigned long long sum = 0;
@@ -34,8 +35,15 @@ void CudaBackend::run(const op::Checksum<Tensor>& op) {
   const int64_t size = op.x.num_elements();
   if (size == 0) return;
   const int64_t blocks = ceil_div(size, kChecksumThreads * kElementsPerThread);
-  checksum_kernel<<<grid_size(op.kName, blocks), kChecksumThreads, 0, context_.stream>>>(
-      static_cast<unsigned long long*>(op.out.data), static_cast<const uint32_t*>(op.x.data), size);
+  const unsigned grid = grid_size(op.kName, blocks);
+  auto* const out = static_cast<unsigned long long*>(op.out.data);
+  if (op.x.dtype == DType::kF32) {
+    const auto* const bits = static_cast<const uint32_t*>(op.x.data);
+    checksum_kernel<<<grid, kChecksumThreads, 0, context_.stream>>>(out, bits, size);
+  } else {
+    const auto* const bits = static_cast<const uint16_t*>(op.x.data);
+    checksum_kernel<<<grid, kChecksumThreads, 0, context_.stream>>>(out, bits, size);
+  }
   check_launch(op.kName);
 }
 
