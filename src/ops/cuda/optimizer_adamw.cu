@@ -100,63 +100,78 @@ __device__ void adamw_element(const Args& args, const AdamWScalars& scalars, flo
   master = __fmaf_rn(master, scalars.decay, -__fdiv_rn(step, denominator));
 }
 
-/// Where a thread's elements lie; every stream passes once, so whole quads are marked evict-first.
+/// Where a thread's elements lie; every stream passes once, so whole quads are marked evict-first. Whole or not is a
+/// type, and loops over the rest are unrolled under conditions: an array indexed at run time would live in local memory
+/// and halve the speed.
+template <bool kWhole>
 struct Quad {
   int64_t at;
-  int count;  // 1 to 4
+  int count = kAdamWidth;  // 1 to 3 when not whole
 
-  __device__ bool is_whole() const { return count == kAdamWidth; }
+  static constexpr bool is_whole() { return kWhole; }
 };
 
-__device__ void load(const Quad& quad, const float* source, float (&values)[kAdamWidth]) {
-  if (quad.is_whole()) {
+__device__ void load(const auto& quad, const float* source, float (&values)[kAdamWidth]) {
+  if constexpr (std::remove_cvref_t<decltype(quad)>::is_whole()) {
     const float4 four = __ldcs(reinterpret_cast<const float4*>(source + quad.at));
     values[0] = four.x;
     values[1] = four.y;
     values[2] = four.z;
     values[3] = four.w;
-    return;
+  } else {
+#pragma unroll
+    for (int k = 0; k < kAdamWidth; ++k) {
+      if (k < quad.count) values[k] = source[quad.at + k];
+    }
   }
-  for (int k = 0; k < quad.count; ++k) values[k] = source[quad.at + k];
 }
 
-__device__ void store(const Quad& quad, float* destination, const float (&values)[kAdamWidth]) {
-  if (quad.is_whole()) {
+__device__ void store(const auto& quad, float* destination, const float (&values)[kAdamWidth]) {
+  if constexpr (std::remove_cvref_t<decltype(quad)>::is_whole()) {
     __stcs(reinterpret_cast<float4*>(destination + quad.at), make_float4(values[0], values[1], values[2], values[3]));
-    return;
+  } else {
+#pragma unroll
+    for (int k = 0; k < kAdamWidth; ++k) {
+      if (k < quad.count) destination[quad.at + k] = values[k];
+    }
   }
-  for (int k = 0; k < quad.count; ++k) destination[quad.at + k] = values[k];
 }
 
-__device__ void load_halves(const Quad& quad, const uint16_t* source, uint16_t (&halves)[kAdamWidth]) {
-  if (quad.is_whole()) {
+__device__ void load_halves(const auto& quad, const uint16_t* source, uint16_t (&halves)[kAdamWidth]) {
+  if constexpr (std::remove_cvref_t<decltype(quad)>::is_whole()) {
     const uint2 words = __ldcs(reinterpret_cast<const uint2*>(source + quad.at));
     halves[0] = static_cast<uint16_t>(words.x);
     halves[1] = static_cast<uint16_t>(words.x >> 16);
     halves[2] = static_cast<uint16_t>(words.y);
     halves[3] = static_cast<uint16_t>(words.y >> 16);
-    return;
+  } else {
+#pragma unroll
+    for (int k = 0; k < kAdamWidth; ++k) {
+      if (k < quad.count) halves[k] = source[quad.at + k];
+    }
   }
-  for (int k = 0; k < quad.count; ++k) halves[k] = source[quad.at + k];
 }
 
-__device__ void store_halves(const Quad& quad, uint16_t* destination, const uint16_t (&halves)[kAdamWidth]) {
-  if (quad.is_whole()) {
+__device__ void store_halves(const auto& quad, uint16_t* destination, const uint16_t (&halves)[kAdamWidth]) {
+  if constexpr (std::remove_cvref_t<decltype(quad)>::is_whole()) {
     const auto pair = [&](int k) { return uint32_t{halves[k]} | (uint32_t{halves[k + 1]} << 16); };
     __stcs(reinterpret_cast<uint2*>(destination + quad.at), make_uint2(pair(0), pair(2)));
-    return;
+  } else {
+#pragma unroll
+    for (int k = 0; k < kAdamWidth; ++k) {
+      if (k < quad.count) destination[quad.at + k] = halves[k];
+    }
   }
-  for (int k = 0; k < quad.count; ++k) destination[quad.at + k] = halves[k];
 }
 
-__device__ void load(const Quad& quad, const bf16* source, float (&values)[kAdamWidth]) {
+__device__ void load(const auto& quad, const bf16* source, float (&values)[kAdamWidth]) {
   uint16_t halves[kAdamWidth] = {};
   load_halves(quad, reinterpret_cast<const uint16_t*>(source), halves);
 #pragma unroll
   for (int k = 0; k < kAdamWidth; ++k) values[k] = as_float(bf16{halves[k]});
 }
 
-__device__ void store_stochastic(const Quad& quad, bf16* destination, const float (&values)[kAdamWidth],
+__device__ void store_stochastic(const auto& quad, bf16* destination, const float (&values)[kAdamWidth],
                                  const std::array<uint32_t, 4>& noise, int shift) {
   uint16_t halves[kAdamWidth];
 #pragma unroll
@@ -167,7 +182,7 @@ __device__ void store_stochastic(const Quad& quad, bf16* destination, const floa
 }
 
 template <op::WeightForm kForm, class Args>
-__device__ void load_weights(const Args& args, const Quad& quad, float (&values)[kAdamWidth]) {
+__device__ void load_weights(const Args& args, const auto& quad, float (&values)[kAdamWidth]) {
   if constexpr (kForm == op::WeightForm::kMaster) {
     load(quad, args.master, values);
   } else if constexpr (kForm == op::WeightForm::kStochastic) {
@@ -183,7 +198,7 @@ __device__ void load_weights(const Args& args, const Quad& quad, float (&values)
 }
 
 template <op::WeightForm kForm, class Args>
-__device__ void store_weights(const Args& args, const Quad& quad, const float (&values)[kAdamWidth]) {
+__device__ void store_weights(const Args& args, const auto& quad, const float (&values)[kAdamWidth]) {
   auto* weights = reinterpret_cast<uint16_t*>(args.weight);
   if constexpr (kForm == op::WeightForm::kStochastic) {
     const auto block = static_cast<uint64_t>(args.first_element + quad.at) / kAdamWidth;
@@ -205,9 +220,9 @@ __device__ void store_weights(const Args& args, const Quad& quad, const float (&
   }
 }
 
-template <class Moment, class Args>
-__device__ void store_moments(const Args& args, const Quad& quad, const float (&first)[kAdamWidth],
-                              const float (&second)[kAdamWidth]) {
+template <class Moment, class Gradient>
+__device__ void store_moments(const AdamWArgs<Moment, Gradient>& args, const auto& quad,
+                              const float (&first)[kAdamWidth], const float (&second)[kAdamWidth]) {
   if constexpr (std::is_same_v<Moment, float>) {
     store(quad, args.first_moment, first);
     store(quad, args.second_moment, second);
@@ -219,21 +234,14 @@ __device__ void store_moments(const Args& args, const Quad& quad, const float (&
   }
 }
 
-// Four parameters a thread. Traffic a parameter: gradient 4 (bf16: 2), weights read and written 8 + 2 (split: 4 + 4,
-// stochastic: 2 + 2), moments read and written 16 (bf16: 8): 30 bytes at most, 14 at least. Exact divisions and roots,
-// and ten Philox rounds for four elements: the arithmetic hides under the traffic.
-template <op::WeightForm kForm, class Moment, class Gradient>
-__global__ void __launch_bounds__(kAdamThreads) adamw_kernel(AdamWArgs<Moment, Gradient> args) {
-  if (args.state->skipped != 0) return;
+template <op::WeightForm kForm, class Args>
+__device__ void update(const Args& args, const auto& quad) {
   const AdamWScalars scalars{
       .gradient_scale = args.state->gradient_scale,
       .learning_rate = args.state->learning_rate,
       .decay = static_cast<float>(1.0 - static_cast<double>(args.state->learning_rate) * args.weight_decay),
       .bias_correction1 = args.state->bias_correction1,
       .bias_correction2 = args.state->bias_correction2};
-  const int64_t at = (static_cast<int64_t>(blockIdx.x) * kAdamThreads + threadIdx.x) * kAdamWidth;
-  if (at >= args.size) return;
-  const Quad quad{.at = at, .count = static_cast<int>(min(args.size - at, int64_t{kAdamWidth}))};
   float gradient[kAdamWidth] = {};
   float weight[kAdamWidth] = {};
   float first[kAdamWidth] = {};
@@ -246,8 +254,22 @@ __global__ void __launch_bounds__(kAdamThreads) adamw_kernel(AdamWArgs<Moment, G
   for (int k = 0; k < kAdamWidth; ++k) {
     adamw_element(args, scalars, gradient[k], weight[k], first[k], second[k]);
   }
-  store_moments<Moment>(args, quad, first, second);
+  store_moments(args, quad, first, second);
   store_weights<kForm>(args, quad, weight);
+}
+
+// Four parameters a thread. Traffic a parameter: gradient 4 (bf16: 2), weights read and written 8 + 2 (split: 4 + 4,
+// stochastic: 2 + 2), moments read and written 16 (bf16: 8): 30 bytes at most, 14 at least. Exact divisions and roots,
+// and ten Philox rounds for four elements: the arithmetic hides under the traffic.
+template <op::WeightForm kForm, class Moment, class Gradient>
+__global__ void __launch_bounds__(kAdamThreads) adamw_kernel(AdamWArgs<Moment, Gradient> args) {
+  if (args.state->skipped != 0) return;
+  const int64_t at = (static_cast<int64_t>(blockIdx.x) * kAdamThreads + threadIdx.x) * kAdamWidth;
+  if (at + kAdamWidth <= args.size) {
+    update<kForm>(args, Quad<true>{.at = at});
+  } else if (at < args.size) {
+    update<kForm>(args, Quad<false>{.at = at, .count = static_cast<int>(args.size - at)});
+  }
 }
 
 }  // namespace

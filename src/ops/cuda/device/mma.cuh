@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/bf16.h"
+#include "ops/cuda/device/math.cuh"
 
 namespace litespark::cuda {
 
@@ -47,8 +48,6 @@ template <int kPending>
 __device__ void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
-
-inline constexpr float kLog2E = 1.44269504088896340736f;
 
 /// 2^x in the special function unit: relative error about 2^-22, results below the normal range become 0.
 __device__ inline float exp2_fast(float x) {
