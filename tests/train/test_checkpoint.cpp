@@ -100,13 +100,13 @@ TEST_F(CheckpointTest, ContinuesAcrossTheFormsOfAMaster) {
                                      tiny_trainer_options(6));
   };
   const auto whole = make(MasterWeights::kF32);
-  for (int i = 0; i < 6; ++i) whole->trainer.step();
+  for (int i = 0; i < 6; ++i) whole->trainer.step_and_finish();
   for (const bool starts_with_master : {false, true}) {
     const auto first = make(starts_with_master ? MasterWeights::kF32 : MasterWeights::kBF16Remainder);
-    for (int i = 0; i < 3; ++i) first->trainer.step();
+    for (int i = 0; i < 3; ++i) first->trainer.step_and_finish();
     const auto second = make(starts_with_master ? MasterWeights::kBF16Remainder : MasterWeights::kF32);
     resume(*second, save(*first, starts_with_master ? "a" : "b"));
-    for (int i = 0; i < 3; ++i) second->trainer.step();
+    for (int i = 0; i < 3; ++i) second->trainer.step_and_finish();
     EXPECT_EQ(second->weights(), whole->weights());
   }
 }
@@ -121,12 +121,12 @@ TEST_F(CheckpointTest, ResumesBf16WeightsAndMomentsBitForBit) {  // fault:C5: th
                                      tiny_trainer_options(6));
   };
   const auto whole = make();
-  for (int i = 0; i < 6; ++i) whole->trainer.step();
+  for (int i = 0; i < 6; ++i) whole->trainer.step_and_finish();
   const auto first = make();
-  for (int i = 0; i < 3; ++i) first->trainer.step();
+  for (int i = 0; i < 3; ++i) first->trainer.step_and_finish();
   const auto second = make();
   resume(*second, save(*first, "bf16"));
-  for (int i = 0; i < 3; ++i) second->trainer.step();
+  for (int i = 0; i < 3; ++i) second->trainer.step_and_finish();
   EXPECT_EQ(second->weights(), whole->weights());
 }
 
