@@ -92,7 +92,7 @@ TEST(Trainer, ABf16RemainderGivesTheBitsOfAnF32Master) {
       TinyRun run(config, options, some_batches(), tiny_trainer_options());
       EXPECT_EQ(run.weights(), reference.weights());
       for (int step = 0; step < 8; ++step) {
-        const StepRecord expected = reference.trainer.step(), record = run.trainer.step();
+        const StepRecord expected = reference.trainer.step_and_finish(), record = run.trainer.step_and_finish();
         ASSERT_EQ(record.loss, expected.loss);
         ASSERT_EQ(record.grad_norm, expected.grad_norm);
         ASSERT_EQ(run.weights(), reference.weights());
@@ -147,7 +147,7 @@ TEST(Trainer, OffloadedActivationsChangeNothing) {
   TinyRun run(tiny_model(), options, some_batches(), accumulate);
   EXPECT_EQ(run.executor.program().memory->host_bytes(), 2 * 64 * 32 * 4);
   for (int step = 0; step < 3; ++step) {
-    const StepRecord expected = reference.trainer.step(), record = run.trainer.step();
+    const StepRecord expected = reference.trainer.step_and_finish(), record = run.trainer.step_and_finish();
     EXPECT_EQ(record.loss, expected.loss);
     EXPECT_EQ(record.grad_norm, expected.grad_norm);
   }
