@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "core/backend_sizes.h"
 #include "ops/cuda/heuristics/attention_choice.h"
 #include "ops/cuda/heuristics/attention_gradient.h"
 
@@ -201,6 +202,24 @@ TEST(AttentionChoice, OurForwardRunsWhereItWasMeasuredToBeFaster) {
   EXPECT_TRUE(hopper_forward_is_faster(128, 16384));
   EXPECT_FALSE(hopper_forward_is_faster(128, 2048));
   EXPECT_FALSE(hopper_forward_is_faster(64, 16384));
+}
+
+TEST(AttentionChoice, OurBackwardRunsWhereItWasMeasuredToBeFaster) {
+  const auto prefers_own = [](int head_dim, int length, int window, bool deterministic) {
+    op::AttentionShape shape;
+    shape.head_dim = head_dim;
+    shape.max_length = length;
+    shape.window = window;
+    return gpu_prefers_own_attention_gradient(shape, deterministic);
+  };
+  EXPECT_TRUE(prefers_own(64, 1024, 0, true));
+  EXPECT_FALSE(prefers_own(64, 1024, 0, false));
+  EXPECT_TRUE(prefers_own(64, 4096, 0, false));
+  EXPECT_FALSE(prefers_own(128, 4096, 0, true));
+  EXPECT_TRUE(prefers_own(128, 16384, 0, true));
+  EXPECT_TRUE(prefers_own(128, 16384, 4096, true));
+  EXPECT_FALSE(prefers_own(128, 16384, 4096, false));
+  EXPECT_FALSE(prefers_own(96, 16384, 0, true));
 }
 
 }  // namespace

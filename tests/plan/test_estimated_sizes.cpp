@@ -49,14 +49,20 @@ double backward_mib(bool deterministic, const op::AttentionShape& shape) {
 TEST(EstimatedSizes, AttentionsBackwardAsksForWhatTheLibrarysPlansDo) {
   EXPECT_EQ(backward_mib(false, documents(4, 4096, 24, 8, 128)), 385.5);
   EXPECT_EQ(backward_mib(false, documents(16, 2048, 12, 12, 64)), 97.5);
-  EXPECT_EQ(backward_mib(false, documents(1, 131072, 32, 8, 64)), 2064.0);
   EXPECT_EQ(backward_mib(true, documents(4, 4096, 24, 8, 128)), 3265.5);
-  EXPECT_EQ(backward_mib(true, documents(16, 2048, 12, 12, 64)), 1537.5);
+  EXPECT_EQ(backward_mib(false, documents(1, 8192, 32, 8, 128)), 258.0);
   EXPECT_NEAR(backward_mib(true, documents(4, 4097, 24, 8, 128)), 3411.047, 1e-3);
 }
 
+TEST(EstimatedSizes, OurOwnKernelsScratchGrowsWithTheTokensAlone) {
+  EXPECT_EQ(backward_mib(true, documents(16, 2048, 12, 12, 64)), 99.0);
+  EXPECT_EQ(backward_mib(true, documents(1, 131072, 32, 8, 64)), 1056.0);
+  EXPECT_EQ(backward_mib(false, documents(1, 131072, 32, 8, 64)), 1056.0);
+}
+
 TEST(EstimatedSizes, APlanThatWantsTooMuchIsNotUsed) {
-  EXPECT_EQ(backward_mib(true, documents(1, 131072, 32, 8, 64)), 16.0) << "one number a query row";
+  EXPECT_EQ(backward_mib(true, documents(64, 8192, 24, 8, 128)), 6240.0) << "our own kernel's sums";
+  EXPECT_EQ(backward_mib(true, documents(64, 8192, 24, 8, 96)), 48.0) << "one number a query row";
 }
 
 TEST(EstimatedSizes, PackedDocumentsAndFp32NeedOneNumberAQueryRow) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cuda/attention.h"
 
+#include "core/backend_sizes.h"
 #include "core/checked.h"
 #include "core/error.h"
 #include "ops/cuda/check.h"
@@ -66,9 +67,8 @@ AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
   const std::string earlier = preset == preset_.end() ? "" : preset->second;
   if (earlier.starts_with("portable")) return {.text = "portable (as before)"};
   if (earlier.starts_with("hopper") && has_hopper) return {.hopper = true, .text = "hopper (as before)"};
-  const bool prefers_hopper = kind_ == AttentionKind::kAuto && has_hopper && !request.backward;
-  if (prefers_hopper && earlier.empty() && request.uniform &&
-      hopper_forward_is_faster(request.head_dim, request.max_length)) {
+  const bool may_be_hopper = kind_ == AttentionKind::kAuto && has_hopper;
+  if (may_be_hopper && earlier.empty() && request.uniform && is_faster_on_hopper(request)) {
     return {.hopper = true, .text = "hopper"};
   }
   const SdpaKey key{.batch = request.max_documents,
@@ -82,8 +82,17 @@ AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
                     .deterministic = request.backward && context_.deterministic};
   const std::string obstacle = why_not_cudnn(request, key);
   if (obstacle.empty()) return {.plan = key, .text = sdpa_.library->name()};
-  if (prefers_hopper) return {.hopper = true, .text = "hopper (" + obstacle + ")"};
+  if (may_be_hopper) return {.hopper = true, .text = "hopper (" + obstacle + ")"};
   return {.text = "portable (" + obstacle + ")"};
+}
+
+bool AttentionLibrary::is_faster_on_hopper(const Request& request) const {
+  if (!request.backward) return hopper_forward_is_faster(request.head_dim, request.max_length);
+  op::AttentionShape shape;
+  shape.head_dim = request.head_dim;
+  shape.max_length = request.max_length;
+  shape.window = request.window;
+  return gpu_prefers_own_attention_gradient(shape, context_.deterministic);
 }
 
 std::string AttentionLibrary::why_not_cudnn(const Request& request, const SdpaKey& key) const {

@@ -65,6 +65,7 @@ class AttentionLibrary {
   const Choice& choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward);
   Choice decide(const Request& request);
   /// Empty when cuDNN's plan can be used.
+  bool is_faster_on_hopper(const Request& request) const;
   std::string why_not_cudnn(const Request& request, const SdpaKey& key) const;
   AttentionArguments arguments_of(const op::AttentionShape& shape, int64_t num_tokens, DType compute);
 

@@ -12,7 +12,7 @@ namespace litespark {
 
 /// Which attention kernels to use.
 enum class AttentionKind {
-  kAuto,      ///< whichever is the fastest as measured, among what there is; in the backward cuDNN before our own
+  kAuto,      ///< whichever is the fastest as measured, among what there is
   kPortable,  ///< our kernels for every GPU everywhere
   kCudnn,     ///< cuDNN wherever it has a plan; an error when the library is not found
   kHopper,    ///< our own Hopper kernels wherever they exist, else like kAuto
