@@ -7,8 +7,8 @@
 
 namespace litespark {
 
-/// An H200's libraries: no packed copies, a fixed matmul workspace, and in attention's backward what the kernel that the
-/// backend would choose asks for: the plans of cuDNN 9.19, our Hopper kernel's sums, or one number a query row.
+/// An H200's libraries: no packed copies, a fixed matmul workspace, and in attention's backward what the kernel that
+/// the backend would choose asks for: the plans of cuDNN 9.19, our Hopper kernel's sums, or one number a query row.
 class EstimatedGpuSizes final : public BackendSizes {
  public:
   /// `deterministic`: the gradient of the queries is summed in a fixed order, for bytes that grow with the square of
