@@ -11,8 +11,8 @@ namespace litespark {
 namespace {
 
 /// From the cheapest to the most thorough.
-constexpr std::array kByCost = {Recompute::kNone, Recompute::kNormAct, Recompute::kAttention, Recompute::kBlock,
-                                Recompute::kEveryK};
+constexpr std::array kByCost = {Recompute::kNone,          Recompute::kNormAct, Recompute::kAttention,
+                                Recompute::kKeepAttention, Recompute::kBlock,   Recompute::kEveryK};
 
 int64_t rank_of(Recompute recompute) {
   return std::find(kByCost.begin(), kByCost.end(), recompute) - kByCost.begin();

@@ -24,6 +24,13 @@ BlockActivations LlamaEmitter::recomputed(const BlockActivations& kept, int64_t 
       mlp_norm(block, layer, kept.middle, {});
       activate(block, layer);
       return block;
+    case Recompute::kKeepAttention:
+      attention_norm(block, layer, kept.input, {});
+      project_and_rotate(block, layer);
+      mlp_norm(block, layer, block.input, project_output(block, layer));
+      gate_and_up(block, layer);
+      activate(block, layer);
+      return block;
     case Recompute::kBlock:
       attention_norm(block, layer, kept.input, {});
       project_and_rotate(block, layer);

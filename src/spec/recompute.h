@@ -6,6 +6,6 @@
 
 namespace litespark {
 
-enum class Recompute : uint8_t { kNone, kNormAct, kAttention, kBlock, kEveryK };
+enum class Recompute : uint8_t { kNone, kNormAct, kAttention, kKeepAttention, kBlock, kEveryK };
 
 }  // namespace litespark

@@ -188,7 +188,7 @@ void MemorySection::visit(Fields& fields) {
   fields.add({.path = "recompute",
               .value = &recompute,
               .help = "What backward computes again instead of keeping; results stay bit-equal.",
-              .choices = {"none", "norm-act", "attention", "block", "every-k"}});
+              .choices = {"none", "norm-act", "attention", "keep-attention", "block", "every-k"}});
   fields.add({.path = "recompute_every",
               .value = &recompute_every,
               .help = "k of every-k: blocks between kept residual streams.",

@@ -42,8 +42,8 @@ TEST(TapeCost, AttentionIsItsCausalHalfAndTwoAndAHalfTimesThatBackwards) {
 
 TEST(TapeCost, RecomputeAddsTimeInTheOrderOfItsThoroughness) {
   double before = 0;
-  for (const Recompute recompute :
-       {Recompute::kNone, Recompute::kNormAct, Recompute::kAttention, Recompute::kBlock, Recompute::kEveryK}) {
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kNormAct, Recompute::kAttention,
+                                    Recompute::kKeepAttention, Recompute::kBlock, Recompute::kEveryK}) {
     const double seconds = predicted_step_seconds(program_with(recompute), 2, kGpuRates);
     EXPECT_GT(seconds, before);
     before = seconds;

@@ -110,6 +110,9 @@ TEST(LlamaBackward, RecomputesWhatTheOptionSaysAndNothingElse) {
   EXPECT_EQ(
       recomputed_names(Recompute::kAttention, 1),
       (Names{"rms_norm_forward", "matmul_forward", "rope", "attention_forward", "rms_norm_forward", "swiglu_forward"}));
+  EXPECT_EQ(recomputed_names(Recompute::kKeepAttention, 1),
+            (Names{"rms_norm_forward", "matmul_forward", "rope", "matmul_forward", "rms_norm_forward", "matmul_forward",
+                   "swiglu_forward"}));
   const Names whole = {"rms_norm_forward", "matmul_forward",   "rope",           "attention_forward",
                        "matmul_forward",   "rms_norm_forward", "matmul_forward", "swiglu_forward"};
   EXPECT_EQ(recomputed_names(Recompute::kBlock, 1), whole);  // all but the last matmul, whose output nobody needs

@@ -45,7 +45,7 @@ struct Variant {
 std::vector<Variant> variants() {
   std::vector<Variant> all(1);
   for (const Recompute recompute :
-       {Recompute::kNormAct, Recompute::kAttention, Recompute::kBlock, Recompute::kEveryK}) {
+       {Recompute::kNormAct, Recompute::kAttention, Recompute::kKeepAttention, Recompute::kBlock, Recompute::kEveryK}) {
     Variant variant;
     variant.options.recompute = recompute;
     variant.options.recompute_every = 3;
@@ -95,7 +95,8 @@ TEST(LlamaProgram, EachRecomputeOptionKeepsLessThanTheOneBefore) {
   ModelConfig config = tiny_config();
   config.num_hidden_layers = 12;
   int64_t previous = INT64_MAX;
-  for (const Recompute recompute : {Recompute::kNone, Recompute::kNormAct, Recompute::kAttention, Recompute::kBlock}) {
+  for (const Recompute recompute :
+       {Recompute::kNone, Recompute::kNormAct, Recompute::kAttention, Recompute::kKeepAttention, Recompute::kBlock}) {
     ProgramOptions options = tiny_options();
     options.recompute = recompute;
     const int64_t peak = train_peak(make_llama_program(config, options, PlainSizes()));

@@ -57,8 +57,8 @@ TEST(Trainer, RecomputeChangesNeitherLossNorWeights) {
     options.compute = compute;
     TinyRun reference(tiny_model(), options, some_batches(), tiny_trainer_options());
     const auto expected = run_steps(reference, 3);
-    for (const Recompute recompute :
-         {Recompute::kNormAct, Recompute::kAttention, Recompute::kBlock, Recompute::kEveryK}) {
+    for (const Recompute recompute : {Recompute::kNormAct, Recompute::kAttention, Recompute::kKeepAttention,
+                                      Recompute::kBlock, Recompute::kEveryK}) {
       options.recompute = recompute;
       options.recompute_every = 2;
       TinyRun run(tiny_model(), options, some_batches(), tiny_trainer_options());
@@ -278,7 +278,7 @@ TEST(Trainer, CountersGoOnPastTwoToThe31) {  // fault:C15
   TinyRun run(tiny_model(), tiny_program_options(), some_batches(), tiny_trainer_options(int64_t{1} << 33));
   run.trainer.restore({.steps_done = kSteps, .tokens_done = kTokens, .optimizer_steps = kSteps});
   StepRecord record;
-  for (int step = 1; step <= 3; ++step) record = run.trainer.step();
+  for (int step = 1; step <= 3; ++step) record = run.trainer.step_and_finish();
   EXPECT_EQ(record.step, kSteps + 3);
   EXPECT_GT(record.tokens, kTokens);
   EXPECT_LT(record.tokens, kTokens + 1000);
