@@ -13,9 +13,10 @@ namespace {
 struct DeviceFailure : testing::Test {
   SmallRun small;
 
-  /// A run of six steps that saves every second one, on the program with the faulty device.
+  /// A run of six steps that saves every second one, on the program with the faulty device. With a peak named, no op
+  /// runs for the meter before the first step.
   ProgramResult train_on_faulty(const std::string& fault, const std::string& out, std::vector<std::string> more = {}) {
-    more.insert(more.end(), {"--out=" + out, "--checkpoint.every=2"});
+    more.insert(more.end(), {"--out=" + out, "--checkpoint.every=2", "--meter.peak_tflops=1"});
     setenv("LITESPARK_TEST_FAULT", fault.c_str(), 1);
     RunningLitespark program(small.train_arguments(more), small.path("").string(), {}, {},
                              "tests/cli/litespark_faulty");

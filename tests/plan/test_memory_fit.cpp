@@ -80,7 +80,7 @@ TEST_F(MemoryFit, AnOpenMicroBatchTakesTheWholeStepWhereItFits) {
   config_.train.micro_batch = 0;
   config_.train.accumulation = 12;
   const auto runs = fitting_micro_batches(question(int64_t{1} << 40));
-  ASSERT_EQ(runs.size(), 5U);
+  ASSERT_EQ(runs.size(), 6U);
   EXPECT_EQ(runs.front().config.train.micro_batch, 12);
   EXPECT_EQ(runs.front().config.train.accumulation, 1);
   EXPECT_EQ(runs.front().config.memory.recompute, Recompute::kNone);
