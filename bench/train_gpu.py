@@ -5,7 +5,8 @@
 
 A case is MODEL:BATCH:LENGTH[:key=value,...] (keys go to Litespark as overrides), for example 3b:4:4096 or
 1b:16:4096:memory.recompute=norm-act. Time and the NVML energy counter are read at every step's line; the first steps are left
-out. tokens/s = batch x length / median step time; J per 1,000 tokens from the counter over the same steps."""
+out. tokens/s: for Litespark the median of the steps' own figures in metrics.jsonl, for PyTorch batch x length / median time
+between lines. J per 1,000 tokens from the counter over the same steps."""
 import argparse
 import datetime
 import json
@@ -29,7 +30,7 @@ def gpu_state():
 
 
 def summarise(case, rows, peak_gib):
-    """rows: (seconds, joules, sm_mhz, loss) at the end of each step."""
+    """rows: (seconds, joules, sm_mhz, loss) at the end of each step, as its line arrived."""
     model, batch, length = case["model"], case["batch"], case["length"]
     used = rows[WARM_STEPS - 1:]
     if len(used) < 3:
@@ -67,7 +68,17 @@ def run_litespark(binary, case, steps):
     if process.wait() != 0:
         print("\n".join(tail), file=sys.stderr)
         return {"command": " ".join(command), "error": f"exit {process.returncode}: {tail[-1] if tail else ''}"}
-    return {"command": " ".join(command), **summarise(case, rows, peak)}
+    result = {"command": " ".join(command), **summarise(case, rows, peak)}
+    # A step's line comes when the next step is issued, at times two at once: the program's own clock, read at a step's end on the
+    # device, is what counts.
+    with open("build/bench_run/metrics.jsonl", encoding="utf-8") as file:
+        rates = [row["tokens_per_second"] for row in map(json.loads, file) if "lr" in row][WARM_STEPS:]
+    if rates and "error" not in result:
+        rate, tokens = statistics.median(rates), case["batch"] * case["length"]
+        result |= {"tokens_per_second": rate, "step_ms": tokens / rate * 1e3,
+                   "spread_ms": [tokens / max(rates) * 1e3, tokens / min(rates) * 1e3],
+                   "mfu": rate * flops_per_token(case["model"], case["length"]) / H200_BF16_FLOPS}
+    return result
 
 
 def run_peer(case, mode, compiled, steps):
