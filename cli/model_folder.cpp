@@ -37,7 +37,7 @@ void check_model_files(const fs::path& folder) {
 }  // namespace
 
 fs::path resolve_model_folder(const fs::path& path) {
-  const fs::path folder = find_model_folder(path);
+  fs::path folder = find_model_folder(path);
   check_model_files(folder);
   return folder;
 }

@@ -61,7 +61,7 @@ void Executor::run_ops(const BoundPhase& bound_phase) {
 
 std::string Executor::last_issued_text() const {
   if (last_issued_.phase == nullptr) return "before the first op";
-  const std::string phase(phase_name(last_issued_.phase->phase));
+  std::string phase(phase_name(last_issued_.phase->phase));
   if (last_issued_.is_whole_phase) return phase;
   const TapeEntry& entry = program_.tape(last_issued_.phase->phase)->entries()[last_issued_.op];
   std::string text = phase + ": " + std::string(op_name(entry.op)) + " of " + std::string(entry.scope);
