@@ -8,8 +8,8 @@
 
 namespace litespark::test {
 
-/// Rows and columns are filled up with zeros to multiples of 16, which changes no sum: cuBLAS has no tensor core kernels
-/// for odd leading dimensions and would take scalar ones.
+/// Rows and columns are filled up with zeros to multiples of 16, which changes no sum: cuBLAS has no tensor core
+/// kernels for odd leading dimensions and would take scalar ones.
 ///
 /// dweight [O, I] = dy^T x, plus the old dweight where the case accumulates, by cublasGemmEx. bf16 cases only; throws
 /// DeviceError when a call fails.
