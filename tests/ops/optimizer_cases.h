@@ -24,6 +24,18 @@ inline StepState good_state() {
           .skipped_steps = 1};
 }
 
+/// Values that bf16 holds whatever `dtype` is, so that the sums of both dtypes are those of the same numbers.
+inline OpCase<op::GradientSquareSum<Tensor>> bf16_values_square_sum_case(DType dtype) {
+  OpCase<op::GradientSquareSum<Tensor>> test{.name = "bf16 values",
+                                             .op = {.state = state_shape(),
+                                                    .gradient = shape_only(DType::kBF16, {40001}),
+                                                    .partials = shape_only(DType::kF64, {3})},
+                                             .inputs = {}};
+  fill_at_random(test, 19);
+  test.op.gradient = shape_only(dtype, {40001});
+  return test;
+}
+
 inline OpCase<op::GradientSquareSum<Tensor>> square_sum_case(int64_t size) {
   OpCase<op::GradientSquareSum<Tensor>> test{
       .name = std::to_string(size),

@@ -55,15 +55,10 @@ TEST(Optimizer, SquareSumIsExactToDouble) {
 }
 
 TEST(Optimizer, SquareSumOfBf16GradientsIsThatOfTheirValues) {
-  OpCase<op::GradientSquareSum<Tensor>> test{.name = "bf16",
-                                             .op = {.state = state_shape(),
-                                                    .gradient = shape_only(DType::kBF16, {40001}),
-                                                    .partials = shape_only(DType::kF64, {3})},
-                                             .inputs = {}};
-  fill_at_random(test, 19);
-  const double sum = execute_on_cuda(test).outputs.state.gradient_square_sum;
-  test.op.gradient = shape_only(DType::kF32, {40001});
-  EXPECT_EQ(sum, execute_on_cuda(test).outputs.state.gradient_square_sum);
+  const auto sum_of = [](DType dtype) {
+    return execute_on_cuda(bf16_values_square_sum_case(dtype)).outputs.state.gradient_square_sum;
+  };
+  EXPECT_EQ(sum_of(DType::kBF16), sum_of(DType::kF32));
 }
 
 TEST(Optimizer, DecisionAgreesWithTheReference) {
