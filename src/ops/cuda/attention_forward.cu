@@ -39,14 +39,14 @@ __device__ void softmax_step(SoftmaxState& state, float (&scores)[kBlocks][4], f
     maximum = quad_max(maximum);
     // A row that has seen no key yet stays at -inf; subtracting 0 instead keeps its probabilities 0, not NaN.
     const float shift = maximum == kMasked ? 0.0f : maximum * scale_log2;
-    const float rescale = exp2_fast(state.maximum[half] * scale_log2 - shift);
+    const float rescale = exp2_approximate(state.maximum[half] * scale_log2 - shift);
     state.maximum[half] = maximum;
     float sum = state.sum[half] * rescale;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
 #pragma unroll
       for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        scores[block][i] = exp2_fast(scores[block][i] * scale_log2 - shift);
+        scores[block][i] = exp2_approximate(scores[block][i] * scale_log2 - shift);
         sum += scores[block][i];
       }
     }

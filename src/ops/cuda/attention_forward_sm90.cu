@@ -102,13 +102,13 @@ struct Softmax {
     maximum = fmaxf(maximum, __shfl_xor_sync(kFullWarp, maximum, 1));
     maximum = fmaxf(maximum, __shfl_xor_sync(kFullWarp, maximum, 2));
     const float shift = maximum == kMasked ? 0.0f : maximum * scale_log2;
-    rescale[half] = exp2_fast(state.maximum[half] * scale_log2 - shift);
+    rescale[half] = exp2_approximate(state.maximum[half] * scale_log2 - shift);
     state.maximum[half] = maximum;
     float sum = state.sum[half] * rescale[half];
 #pragma unroll
     for (int i = 2 * half; i < kScores; i += 4) {
-      scores[i] = exp2_fast(scores[i] * scale_log2 - shift);
-      scores[i + 1] = exp2_fast(scores[i + 1] * scale_log2 - shift);
+      scores[i] = exp2_approximate(scores[i] * scale_log2 - shift);
+      scores[i + 1] = exp2_approximate(scores[i + 1] * scale_log2 - shift);
       sum += scores[i] + scores[i + 1];
     }
     state.sum[half] = sum;

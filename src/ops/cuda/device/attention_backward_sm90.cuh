@@ -256,8 +256,8 @@ __device__ void rebuild_probabilities(float (&scores)[kCount], const float* log_
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int i = 4 * j + 2 * half;
-      scores[i] = exp2_fast(scores[i] * scale_log2 - shift.x);
-      scores[i + 1] = exp2_fast(scores[i + 1] * scale_log2 - shift.y);
+      scores[i] = exp2_approximate(scores[i] * scale_log2 - shift.x);
+      scores[i + 1] = exp2_approximate(scores[i + 1] * scale_log2 - shift.y);
     }
   }
 }

@@ -21,7 +21,7 @@ struct RowStatistics {
 /// p = 2^(score * scale_log2 - lse), ds = p (dp - delta).
 __device__ inline void probability_and_gradient(float& score, float& gradient, float scale_log2,
                                                 const RowStatistics& row, bool visible) {
-  const float probability = visible ? exp2_fast(score * scale_log2 - row.log_sum_exp_log2) : 0.0f;
+  const float probability = visible ? exp2_approximate(score * scale_log2 - row.log_sum_exp_log2) : 0.0f;
   score = probability;
   gradient = probability * (gradient - row.delta);
 }

@@ -49,11 +49,4 @@ __device__ void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-/// 2^x in the special function unit: relative error about 2^-22, results below the normal range become 0.
-__device__ inline float exp2_fast(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
 }  // namespace litespark::cuda

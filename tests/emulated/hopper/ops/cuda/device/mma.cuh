@@ -16,7 +16,7 @@ inline uint32_t shared_address(const void* pointer) {
 
 inline constexpr float kLog2E = 1.44269504088896340736f;
 
-inline float exp2_fast(float x) {
+inline float exp2_approximate(float x) {
   return std::exp2(x);
 }
 
