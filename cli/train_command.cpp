@@ -27,6 +27,7 @@
 #include "train/run_options.h"
 #include "train/run_timeline.h"
 #include "training_inputs.h"
+#include "tuning_memory.h"
 
 namespace litespark::cli {
 namespace {
@@ -279,6 +280,7 @@ class TrainCommand final : public Command {
     RunMemory memory(config);
     const std::unique_ptr<Backend> backend = make_backend(config);
     memory.opened(*backend);
+    const TuningMemory tuning(config, *backend);
     if (start.checkpoint) backend->set_tuning(read_checkpoint_tuning(*start.checkpoint));
     require_right_matmul(*backend, config.precision.compute);
     if (start.checkpoint && config.train.micro_batch == 0) take_choices(config, *start.checkpoint);
@@ -290,6 +292,7 @@ class TrainCommand final : public Command {
     std::cout << headline << decay_groups_text(program.params) << "\n"
               << memory.plan(program, headline.substr(0, headline.find('\n'))) << std::endl;
     TrainingRun training(config, std::move(start), std::move(program), *backend, memory);
+    tuning.keep(*backend);
     const RunEnd end = training.run();
     write_run_report(config.out);
     return end == RunEnd::kStopped ? ExitCode::kStopped : ExitCode::kDone;

@@ -221,8 +221,13 @@ void DeviceSection::visit(Fields& fields) {
        .value = &matmul_search,
        .help =
            "CUDA: what is timed before training starts. quick: cuBLASLt's best proposals for a shape; thorough: all of "
-           "them and variations of the fastest.",
+           "them and variations of the fastest, the last few for as long as it takes the power limit to set in.",
        .choices = {"quick", "thorough"}});
+  fields.add({.path = "tuning_file",
+              .value = &tuning_file,
+              .help =
+                  "CUDA: file that keeps what was timed for the next run on such a machine. auto: tuning.json in the "
+                  "user's cache folder; none: time again."});
   fields.add({.path = "debug_sync",
               .value = &debug_sync,
               .help = "Waits after every op, so that a device error names the very one; slow."});

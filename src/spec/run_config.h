@@ -149,6 +149,7 @@ struct DeviceSection {
   int64_t threads = 0;
   std::string isa = "auto";
   std::string matmul_search = "quick";
+  std::string tuning_file = "auto";
   bool debug_sync = false;
   int64_t verify_every = 0;
 

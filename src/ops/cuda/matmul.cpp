@@ -90,11 +90,15 @@ void MatmulLibrary::choose(MatmulPlan& plan, const MatmulProblem& problem, int64
   if (const auto known = choices_.find(key); known != choices_.end()) {
     cublasLtMatmulHeuristicResult_t result{};
     plan.algorithm = parse_algorithm(known->second);
-    check(cublasLtMatmulAlgoCheck(handle_, plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(),
-                                  plan.d.get(), &plan.algorithm, &result),
-          "matmul tuning table");
+    const cublasStatus_t status = cublasLtMatmulAlgoCheck(handle_, plan.description.get(), plan.a.get(), plan.b.get(),
+                                                          plan.d.get(), plan.d.get(), &plan.algorithm, &result);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+      throw DataError("matmul tuning", "cuBLASLt refuses the choice of the tuning file or checkpoint", key,
+                      "one that it made on such a machine; device.tuning_file = \"none\" times again");
+    }
     plan.workspace_bytes = static_cast<int64_t>(result.workspaceSize);
     plan.chosen = plan.timed = true;
+    used_.insert(key);
     return;
   }
   const int proposals = search_ == MatmulSearch::kThorough ? kThoroughProposals : kQuickProposals;
@@ -102,19 +106,21 @@ void MatmulLibrary::choose(MatmulPlan& plan, const MatmulProblem& problem, int64
       matmul_candidates(handle_, plan, problem, {.workspace_bytes = workspace_bytes, .count = proposals});
   if (candidates.empty()) throw DeviceError("matmul", "cuBLASLt has no algorithm", key, "a supported product");
   int best = 0;
-  if (timed) best = fastest_candidate(handle_, context_, plan, problem, candidates);
+  if (timed) best = fastest_candidate(handle_, context_, plan, problem, candidates, TimingLength::kShort);
   plan.timed = timed && best >= 0;
   MatmulCandidate choice = candidates[static_cast<size_t>(std::max(best, 0))];
   if (plan.timed && search_ == MatmulSearch::kThorough) {
     candidates = matmul_neighbours(handle_, plan, choice, workspace_bytes);
     candidates.insert(candidates.begin(), choice);
-    best = fastest_candidate(handle_, context_, plan, problem, candidates);
+    best = fastest_candidate(handle_, context_, plan, problem, candidates, TimingLength::kSustained);
     choice = candidates[static_cast<size_t>(std::max(best, 0))];
   }
   plan.algorithm = choice.algorithm;
   plan.workspace_bytes = choice.workspace_bytes;
   plan.chosen = true;
-  if (plan.timed) choices_[key] = algorithm_text(plan.algorithm);
+  if (!plan.timed) return;
+  choices_[key] = algorithm_text(plan.algorithm);
+  used_.insert(key);
 }
 
 void MatmulLibrary::tune(const MatmulProblem& problem, int64_t workspace_bytes) {
@@ -133,12 +139,16 @@ void MatmulLibrary::run(const MatmulProblem& problem, const MatmulPointers& poin
 }
 
 std::map<std::string, std::string> MatmulLibrary::tuning() const {
-  return choices_;
+  std::map<std::string, std::string> used;
+  for (const std::string& key : used_) used.insert(*choices_.find(key));
+  return used;
 }
 
 void MatmulLibrary::set_tuning(const std::map<std::string, std::string>& choices) {
-  for (const auto& [key, text] : choices) parse_algorithm(text);
-  choices_ = choices;
+  for (const auto& [key, text] : choices) {
+    parse_algorithm(text);
+    choices_.insert_or_assign(key, text);
+  }
 }
 
 void MatmulLibraryDeleter::operator()(MatmulLibrary* library) const {

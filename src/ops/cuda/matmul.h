@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "core/op/matmul.h"
@@ -56,10 +57,10 @@ class MatmulLibrary {
   /// Throws DeviceError when cuBLASLt has no algorithm for the problem.
   void run(const MatmulProblem& problem, const MatmulPointers& pointers);
 
-  /// Every timed choice: problem, library version and device -> algorithm in hexadecimal.
+  /// Every timed choice in use: problem, library version and device -> algorithm in hexadecimal.
   std::map<std::string, std::string> tuning() const;
-  /// Choices made earlier, for example in a checkpoint. Entries of other library versions or devices are kept but never
-  /// match. Must come before the problems are tuned or run.
+  /// Choices made earlier, for example in a checkpoint; added to those known, the later ones win. Entries of other
+  /// problems, library versions or devices never match. Must come before the problems are tuned or run.
   void set_tuning(const std::map<std::string, std::string>& choices);
 
  private:
@@ -75,6 +76,7 @@ class MatmulLibrary {
   std::string device_;
   std::map<MatmulProblem, std::unique_ptr<MatmulPlan>> plans_;
   std::map<std::string, std::string> choices_;
+  std::set<std::string> used_;  ///< keys of choices_ that a problem of this process matched
 };
 
 }  // namespace litespark::cuda

@@ -65,9 +65,14 @@ std::vector<MatmulCandidate> matmul_candidates(cublasLtHandle_t handle, const Ma
 std::vector<MatmulCandidate> matmul_neighbours(cublasLtHandle_t handle, const MatmulPlan& plan,
                                                const MatmulCandidate& center, int64_t workspace_bytes);
 
+/// How long the best of the candidates run before one is taken: a few milliseconds in turn, or each alone until the
+/// device's power limit has set in, as in training.
+enum class TimingLength : uint8_t { kShort, kSustained };
+
 /// Index of the fastest candidate on random data, -1 when memory for the operands is not to be had or none runs.
 int fastest_candidate(cublasLtHandle_t handle, const DeviceContext& context, const MatmulPlan& plan,
-                      const MatmulProblem& problem, const std::vector<MatmulCandidate>& candidates);
+                      const MatmulProblem& problem, const std::vector<MatmulCandidate>& candidates,
+                      TimingLength length);
 
 /// The 64 opaque bytes of an algorithm as text, and back. Throws DataError on anything but 128 hexadecimal digits.
 std::string algorithm_text(const cublasLtMatmulAlgo_t& algorithm);

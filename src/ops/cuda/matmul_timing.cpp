@@ -2,6 +2,9 @@
 // Times the candidates of one matmul problem where they will run: random data (zeros draw less power and flatter), more
 // operand sets than the L2 cache holds, after a load that brings clocks down to where training holds them. All are
 // timed once; those near the best meet again in several rounds, in turn, so that a change of clock meets each of them.
+// A sustained timing ends with the last few running alone for long: an algorithm that draws less power is the faster
+// one once the power limit holds the clock down, which a turn of milliseconds does not show (up to 6 % on one H200, see
+// bench/results/2026-11-29-h200-matmul-sustained.txt).
 #include <algorithm>
 #include <numeric>
 
@@ -20,6 +23,10 @@ constexpr float kContenderRatio = 1.08f;  ///< to the best of the first round
 constexpr size_t kMaxContenders = 6;
 constexpr float kFirstGuessRatio = 1.005f;  ///< the library's first guess wins ties: noise decides nothing
 constexpr int64_t kMaxSets = 8;
+constexpr float kFinalistRatio = 1.06f;  ///< to the best of the rounds
+constexpr size_t kMaxFinalists = 4;
+constexpr int kSustainedTurns = 2;
+constexpr float kSustainedMilliseconds = 120.0f;  ///< of each finalist a turn; a third more before it is not counted
 constexpr float kFailed = 1e30f;
 
 /// Device memory for the length of a timing.
@@ -170,10 +177,35 @@ std::vector<float> run_rounds(Bench& bench, const std::vector<MatmulCandidate>& 
   return medians;
 }
 
+/// Of the contenders (medians as given), the one that is fastest when it runs alone for long.
+size_t most_sustained(Bench& bench, const std::vector<MatmulCandidate>& candidates,
+                      const std::vector<size_t>& contenders, const std::vector<float>& medians) {
+  const float limit = *std::min_element(medians.begin(), medians.end()) * kFinalistRatio;
+  std::vector<size_t> finalists;
+  for (size_t i = 0; i < contenders.size(); ++i) {
+    if (medians[i] <= limit) finalists.push_back(i);
+  }
+  std::sort(finalists.begin(), finalists.end(), [&](size_t a, size_t b) { return medians[a] < medians[b]; });
+  finalists.resize(std::min(finalists.size(), kMaxFinalists));
+  if (finalists.size() == 1) return finalists[0];
+  std::vector<float> totals(finalists.size(), 0.0f);
+  for (int turn = 0; turn < kSustainedTurns; ++turn) {
+    for (size_t i = 0; i < finalists.size(); ++i) {
+      const MatmulCandidate& candidate = candidates[contenders[finalists[i]]];
+      const float estimate = std::max(medians[finalists[i]], 1e-3f);
+      const int repeats = std::max(1, static_cast<int>(kSustainedMilliseconds / estimate));
+      bench.milliseconds(candidate, repeats / 3);
+      totals[i] += bench.milliseconds(candidate, repeats) / static_cast<float>(repeats);
+    }
+  }
+  return finalists[static_cast<size_t>(std::min_element(totals.begin(), totals.end()) - totals.begin())];
+}
+
 }  // namespace
 
 int fastest_candidate(cublasLtHandle_t handle, const DeviceContext& context, const MatmulPlan& plan,
-                      const MatmulProblem& problem, const std::vector<MatmulCandidate>& candidates) {
+                      const MatmulProblem& problem, const std::vector<MatmulCandidate>& candidates,
+                      TimingLength length) {
   Bench bench(handle, context, plan, problem);
   if (!bench.ready() || candidates.empty()) return -1;
   std::vector<float> times;
@@ -185,6 +217,9 @@ int fastest_candidate(cublasLtHandle_t handle, const DeviceContext& context, con
   if (contenders.empty()) return -1;
   if (contenders.size() == 1) return static_cast<int>(contenders[0]);
   const std::vector<float> medians = run_rounds(bench, candidates, contenders, times);
+  if (length == TimingLength::kSustained) {
+    return static_cast<int>(contenders[most_sustained(bench, candidates, contenders, medians)]);
+  }
   const auto best = static_cast<size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin());
   for (size_t i = 0; i < contenders.size(); ++i) {
     if (contenders[i] == 0 && medians[i] <= medians[best] * kFirstGuessRatio) return 0;

@@ -17,10 +17,12 @@ TEST(MatmulTiming, PicksACandidateThatRuns) {
   const std::vector<MatmulCandidate> candidates =
       matmul_candidates(handle, plan, problem, {.workspace_bytes = kMatmulWorkspaceBytes, .count = 8});
   ASSERT_FALSE(candidates.empty());
-  const int fastest = fastest_candidate(handle, backend.context(), plan, problem, candidates);
-  EXPECT_GE(fastest, 0);
-  EXPECT_LT(fastest, static_cast<int>(candidates.size()));
-  EXPECT_EQ(fastest_candidate(handle, backend.context(), plan, problem, {}), -1);
+  for (const TimingLength length : {TimingLength::kShort, TimingLength::kSustained}) {
+    const int fastest = fastest_candidate(handle, backend.context(), plan, problem, candidates, length);
+    EXPECT_GE(fastest, 0);
+    EXPECT_LT(fastest, static_cast<int>(candidates.size()));
+    EXPECT_EQ(fastest_candidate(handle, backend.context(), plan, problem, {}, length), -1);
+  }
   cublasLtDestroy(handle);
 }
 
@@ -30,7 +32,8 @@ TEST(MatmulTiming, OperandsThatDoNotFitLeaveTheFirstGuess) {
   check(cublasLtCreate(&handle), "test");
   const MatmulProblem problem{.rows = int64_t{1} << 24, .in_features = 1 << 18, .out_features = 8};
   const MatmulPlan plan(problem);
-  EXPECT_EQ(fastest_candidate(handle, backend.context(), plan, problem, {MatmulCandidate{}}), -1);
+  const std::vector<MatmulCandidate> one(1);
+  EXPECT_EQ(fastest_candidate(handle, backend.context(), plan, problem, one, TimingLength::kShort), -1);
   cublasLtDestroy(handle);
 }
 

@@ -19,6 +19,14 @@ TEST(Prepare, TimedChoicesMoveToAnotherBackendAndGiveTheSameBits) {
   EXPECT_EQ(after.bytes.at("y"), before.bytes.at("y"));
 }
 
+TEST(Prepare, ChoicesOfOtherProblemsAreKeptButNotReported) {
+  const auto first = make_cuda_backend({});
+  execute(*first, matmul_forward_case({.rows = 512, .inputs = 256, .outputs = 384}));
+  const auto second = make_cuda_backend({});
+  second->set_tuning(first->tuning());
+  EXPECT_TRUE(second->tuning().empty());
+}
+
 TEST(Prepare, AChoiceThatIsNoAlgorithmIsRefused) {
   const auto backend = make_cuda_backend({});
   EXPECT_THROW(backend->set_tuning({{"matmul_forward n=1", "zz"}}), DataError);
