@@ -18,7 +18,8 @@ struct CommTicket {
   int64_t id = -1;
 };
 
-/// A group of ranks that make the same calls in the same order, with the same shapes and dtypes.
+/// A group of ranks that make the same calls in the same order, with the same shapes and dtypes. `exchange` alone is a
+/// matter between neighbours.
 ///
 /// Calls do not block: a call begins when the ops issued before it on this rank are done, calls of one communicator run
 /// one after another, and both run beside the ops issued after them. Until `wait`, sources may only be read and
@@ -29,7 +30,10 @@ struct CommTicket {
 ///
 /// Every call has a deadline from its beginning. A peer that is lost, late, or that made another call ends in CommError
 /// (exit 7), which names the rank where it can be known, the call, and the step; the communicator is unusable then and
-/// every later call throws at once. It is thrown by whichever call or wait notices it.
+/// every later call throws at once. It is thrown by whichever call or wait notices it. Tensors that no call could ever
+/// take (dtype, pieces, place) are refused with InternalError before anything is sent.
+///
+/// One thread a rank makes the calls. Whoever destroys a communicator has waited for its calls, or gives them up.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -53,8 +57,9 @@ class Communicator {
   virtual CommTicket broadcast(const Tensor& data, int root) = 0;
   /// Piece p of `sent` goes to rank p, and becomes piece rank() of its `received`. Equal pieces, no overlap.
   virtual CommTicket all_to_all(const Tensor& received, const Tensor& sent) = 0;
-  /// One neighbour gets `sent`, from another comes `received`; an absent tensor: that half does not happen. Both halves
-  /// progress together, so that rings cannot deadlock.
+  /// `sent` goes to rank `destination`, `received` comes from rank `source`; an absent tensor: that half does not
+  /// happen. Both halves progress together, so that rings cannot deadlock. Ranks that are not named do not take part:
+  /// what one rank sends to another meets that one's receives in order.
   virtual CommTicket exchange(const Tensor& received, int source, const Tensor& sent, int destination) = 0;
 
   /// Ops issued from here on, and reads of the host behind them, see the call's result. On the CPU this blocks.

@@ -21,7 +21,8 @@ SOURCE = SPDX + "// A source of the sample tree.\n"
 TIDY = {
     ".clang-format": "BasedOnStyle: Google\n",
     "README.md": "# Sample\nSee [this](src/core/shape.h), [that](https://example.org/x) and [part](README.md#sample).\n",
-    "src/core/shape.h": HEADER + '\n/// Prints nothing: "exit(1);" is text.\nint rank();  // abort() is a comment\n',
+    "src/core/shape.h": HEADER + '\n/// Prints nothing: "exit(1);" is text.\nint rank();  // abort() is a comment\n'
+                        'struct Call {\n  virtual void ab' 'ort();  // a member of that name ends no program\n};\n',
     "src/core/shape.cpp": SPDX + '#include "core/shape.h"\n\nint rank() { return 2; }\n',
     "src/core/shape_avx2.cpp": SOURCE + "int rank_avx2() { return 2; }\n",
     "src/core/shape_text.cpp": SOURCE + "// A part of shape, so that its test is test_shape.\n",
@@ -54,6 +55,7 @@ PLANTED = [
     ("opening", "cli/train.cpp", SPDX + "int train();\n"),
     ("library_calls", "src/core/shape.h", HEADER + "inline void stop() { std::" + "exit(1); }\n"),
     ("library_calls", "src/core/shape.h", HEADER + "inline void stop() { " + "abort(); }\n"),
+    ("library_calls", "src/core/shape.h", HEADER + "inline void stop() { ::" + "abort(); }\n"),
     ("library_calls", "src/core/shape.h", HEADER + 'inline void say() { ' + 'printf("x"); }\n'),
     ("library_calls", "src/core/shape.h", HEADER + 'inline void say() { std::f' + 'printf(stderr, "x"); }\n'),
     ("library_calls", "src/core/shape.h", HEADER + 'inline void say() { std::' + 'cout << "x"; }\n'),

@@ -50,7 +50,7 @@ def opening(tree):
 
 
 LIBRARY_CALLS = (
-    (re.compile(r"(?<![\w.>])(?:std::)?(?:_?[e]xit|quick_[e]xit|[a]bort)\s*\("), "library code throws, only cli/ ends the program"),
+    (re.compile(r"(?<![\w.>:])(?<!void )(?:::|std::)?(?:_?[e]xit|quick_[e]xit|[a]bort)\s*\("), "library code throws, only cli/ ends the program"),
     (re.compile(r"(?<![\w.>])(?:std::)?(?:f?[p]rintf|v[p]rintf|vf[p]rintf|[p]uts|fputs|putchar)\s*\(|\bfmt::[p]rint"),
      "library code does not print"),
     (re.compile(r"\bstd::(?:[c]out|[c]err|[c]log)\b"), "library code does not print"),

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The little that an engine on the host must do for a communicator: labelled messages between ranks, in order, with a
+// deadline. What is built of them (host_collectives) is the same for threads, Gloo and MPI, and so are its bits.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "dist/comm_call.h"
+
+namespace litespark::dist {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// Bytes to or from another rank.
+struct Message {
+  int rank = 0;
+  void* data = nullptr;  ///< only read when it is sent
+  int64_t bytes = 0;
+  CallLabel label;  ///< of a received message: what it must be
+};
+
+/// Why a transfer failed, in words that name the rank. A communicator makes a CommError of it.
+class LinkFailure : public std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  virtual std::string name() const = 0;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Moves all messages beside each other and returns when the sent ones may be changed and the received ones are
+  /// there. Messages from one rank to another arrive in the order in which they were sent. A label that differs is
+  /// found before a byte of its message is stored. Throws LinkFailure at the deadline and when a rank is lost or has
+  /// given up; no memory of a message is touched afterwards. Called by one thread at a time.
+  virtual void transfer(std::span<const Message> sent, std::span<const Message> received, Deadline deadline) = 0;
+
+  /// Ends a transfer under way and all later ones here, and tells the others. Any thread; does not throw.
+  virtual void abort(const std::string& why) noexcept = 0;
+};
+
+/// "rank 2 made another call: ...", for a label that differs.
+std::string other_call_text(int rank, const CallLabel& label);
+/// "no word from ranks 1 and 3 before the deadline": `awaited` must not be empty, may hold a rank twice.
+std::string late_text(std::span<const int> awaited);
+
+}  // namespace litespark::dist

@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values are known functions of rank and place, and what must come out is computed beside the call.
+#include "communicator_conformance.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <thread>
+
+#include "core/bf16.h"
+
+namespace litespark::test {
+namespace {
+
+class HostMemory final : public RankMemory {
+ public:
+  void* allocate(int64_t bytes) override {
+    blocks_.push_back(std::make_unique<std::byte[]>(static_cast<size_t>(bytes)));
+    return blocks_.back().get();
+  }
+  void write(void* destination, const void* source, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(destination, source, static_cast<size_t>(bytes));
+  }
+  void read(void* destination, const void* source, int64_t bytes) override { write(destination, source, bytes); }
+  Device device() const override { return Device::kCpu; }
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+};
+
+using Values = std::vector<double>;
+
+void require(bool is_right, const std::string& what) {
+  if (!is_right) throw std::runtime_error(what);
+}
+
+/// In [-1, 1), of 24 significant bits, different everywhere.
+double value_at(int rank, int64_t index) {
+  uint64_t bits =
+      static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(rank + 1) * 0xbf58476d1ce4e5b9u;
+  bits ^= bits >> 31;
+  bits *= 0x94d049bb133111ebu;
+  bits ^= bits >> 29;
+  return static_cast<double>(bits >> 40) / 8388608.0 - 1.0;
+}
+
+double rounded(DType dtype, double value) {
+  if (dtype == DType::kF32) return static_cast<double>(static_cast<float>(value));
+  if (dtype == DType::kBF16) return static_cast<double>(to_float(to_bf16(static_cast<float>(value))));
+  return value;
+}
+
+Values values_of(DType dtype, int rank, int64_t count) {
+  Values values(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = rounded(dtype, value_at(rank, i));
+  return values;
+}
+
+/// One rank's tensors: made, filled and read back in the memory where the communicator wants them.
+class Bench {
+ public:
+  Bench(RankMemory& memory, DType dtype) : memory_(memory), dtype_(dtype) {}
+
+  Tensor make(int64_t count) const {
+    Tensor tensor{.data = nullptr, .dtype = dtype_, .shape = {count}, .device = memory_.device()};
+    tensor.data = memory_.allocate(std::max<int64_t>(tensor.bytes(), 1));
+    return tensor;
+  }
+
+  Tensor filled(const Values& values) const {
+    const Tensor tensor = make(static_cast<int64_t>(values.size()));
+    std::vector<std::byte> bytes(static_cast<size_t>(tensor.bytes()));
+    for (size_t i = 0; i < values.size(); ++i) {
+      std::byte* place = bytes.data() + i * static_cast<size_t>(dtype_bytes(dtype_));
+      if (dtype_ == DType::kF64) store(place, values[i]);
+      if (dtype_ == DType::kF32) store(place, static_cast<float>(values[i]));
+      if (dtype_ == DType::kBF16) store(place, to_bf16(static_cast<float>(values[i])));
+      if (dtype_ == DType::kU8) store(place, static_cast<uint8_t>(values[i]));
+    }
+    memory_.write(tensor.data, bytes.data(), tensor.bytes());
+    return tensor;
+  }
+
+  Values read(const Tensor& tensor) const {
+    std::vector<std::byte> bytes(static_cast<size_t>(tensor.bytes()));
+    memory_.read(bytes.data(), tensor.data, tensor.bytes());
+    Values values(static_cast<size_t>(tensor.num_elements()));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const std::byte* place = bytes.data() + i * static_cast<size_t>(dtype_bytes(dtype_));
+      if (dtype_ == DType::kF64) values[i] = load<double>(place);
+      if (dtype_ == DType::kF32) values[i] = static_cast<double>(load<float>(place));
+      if (dtype_ == DType::kBF16) values[i] = static_cast<double>(to_float(load<bf16>(place)));
+      if (dtype_ == DType::kU8) values[i] = load<uint8_t>(place);
+    }
+    return values;
+  }
+
+  Tensor piece(const Tensor& whole, int index, int count) const {
+    const int64_t elements = whole.num_elements() / count;
+    Tensor part = whole;
+    part.shape = {elements};
+    part.data = static_cast<std::byte*>(whole.data) + index * elements * dtype_bytes(dtype_);
+    return part;
+  }
+
+ private:
+  template <class T>
+  static void store(std::byte* place, T value) {
+    std::memcpy(place, &value, sizeof(T));
+  }
+  template <class T>
+  static T load(const std::byte* place) {
+    T value;
+    std::memcpy(&value, place, sizeof(T));
+    return value;
+  }
+
+  RankMemory& memory_;
+  DType dtype_;
+};
+
+bool is_equal(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b));
+}
+
+void require_equal(const Values& found, const Values& expected, const std::string& what) {
+  require(found.size() == expected.size(), what + ": wrong number of values");
+  for (size_t i = 0; i < found.size(); ++i) {
+    require(is_equal(found[i], expected[i]), what + ": at " + std::to_string(i) + " of " +
+                                                 std::to_string(found.size()) + " got " + std::to_string(found[i]) +
+                                                 ", expected " + std::to_string(expected[i]));
+  }
+}
+
+/// The sum in rank order, as the contract words it: f32 and f64 in themselves, bf16 in f32 and rounded once.
+double ordered_sum(DType dtype, const std::vector<Values>& all, size_t i) {
+  if (dtype == DType::kF64) {
+    double sum = all[0][i];
+    for (size_t rank = 1; rank < all.size(); ++rank) sum += all[rank][i];
+    return sum;
+  }
+  auto sum = static_cast<float>(all[0][i]);
+  for (size_t rank = 1; rank < all.size(); ++rank) sum += static_cast<float>(all[rank][i]);
+  return rounded(dtype, static_cast<double>(sum));
+}
+
+double largest(const std::vector<Values>& all, size_t i) {
+  double most = -std::numeric_limits<double>::infinity();
+  for (const Values& values : all) {
+    if (std::isnan(values[i])) return values[i];
+    most = std::max(most, values[i]);
+  }
+  return most;
+}
+
+double rounding_of(DType dtype) {
+  return dtype == DType::kBF16 ? 0x1p-8 : dtype == DType::kF32 ? 0x1p-23 : 0x1p-52;
+}
+
+/// `found` must be elements [first, first + found.size()) of the reduction of `all`.
+void require_reduced(const Communicator& communicator, DType dtype, Reduction reduction, const std::vector<Values>& all,
+                     const Values& found, size_t first, const std::string& what) {
+  for (size_t i = 0; i < found.size(); ++i) {
+    const double expected = reduction == Reduction::kMax ? largest(all, first + i) : ordered_sum(dtype, all, first + i);
+    double slack = 0;
+    if (reduction == Reduction::kSum && !communicator.is_ordered()) {
+      for (const Values& values : all) slack += std::abs(values[first + i]);
+      slack *= rounding_of(dtype) * static_cast<double>(all.size());
+    }
+    require(is_equal(found[i], expected) || std::abs(found[i] - expected) <= slack,
+            what + ": element " + std::to_string(first + i) + " is " + std::to_string(found[i]) + ", expected " +
+                std::to_string(expected));
+  }
+}
+
+std::vector<Values> values_of_all(DType dtype, int size, int64_t count) {
+  std::vector<Values> all;
+  for (int rank = 0; rank < size; ++rank) all.push_back(values_of(dtype, rank, count));
+  return all;
+}
+
+constexpr DType kReduced[] = {DType::kF32, DType::kBF16, DType::kF64};
+constexpr Reduction kReductions[] = {Reduction::kSum, Reduction::kMax};
+/// Elements of a piece: none, one, odd, whole vectors, past the limits between short and long calls.
+constexpr int64_t kPieces[] = {0, 1, 7, 4096, 10007};
+
+void all_reduce_gives_every_rank_the_reduction(Communicator& communicator, RankMemory& memory) {
+  for (const DType dtype : kReduced) {
+    for (const Reduction reduction : kReductions) {
+      for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{4099}, int64_t{50003}}) {
+        const Bench bench(memory, dtype);
+        const std::vector<Values> all = values_of_all(dtype, communicator.size(), count);
+        const Tensor data = bench.filled(all[static_cast<size_t>(communicator.rank())]);
+        communicator.wait(communicator.all_reduce(data, reduction));
+        require_reduced(communicator, dtype, reduction, all, bench.read(data), 0,
+                        "all_reduce of " + std::to_string(count) + " " + std::string(dtype_name(dtype)));
+      }
+    }
+  }
+}
+
+void reduce_scatter_gives_each_rank_its_piece(Communicator& communicator, RankMemory& memory) {
+  const int size = communicator.size();
+  const int rank = communicator.rank();
+  for (const bool is_in_place : {false, true}) {
+    for (const DType dtype : kReduced) {
+      for (const Reduction reduction : kReductions) {
+        for (const int64_t count : kPieces) {
+          const Bench bench(memory, dtype);
+          const std::vector<Values> all = values_of_all(dtype, size, count * size);
+          const Tensor data = bench.filled(all[static_cast<size_t>(rank)]);
+          const Tensor shard = is_in_place ? bench.piece(data, rank, size) : bench.make(count);
+          communicator.wait(communicator.reduce_scatter(shard, data, reduction));
+          require_reduced(communicator, dtype, reduction, all, bench.read(shard), static_cast<size_t>(count * rank),
+                          std::string(is_in_place ? "in place, " : "") + "piece of " + std::to_string(count));
+          if (!is_in_place && count == 7)
+            require_equal(bench.read(data), all[static_cast<size_t>(rank)], "the source is only read");
+        }
+      }
+    }
+  }
+}
+
+void all_gather_puts_the_shards_in_rank_order(Communicator& communicator, RankMemory& memory) {
+  const int size = communicator.size();
+  const int rank = communicator.rank();
+  for (const bool is_in_place : {false, true}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF64, DType::kU8}) {
+      for (const int64_t count : kPieces) {
+        const Bench bench(memory, dtype);
+        Values expected;
+        Values own;
+        for (int other = 0; other < size; ++other) {
+          Values part = values_of(dtype, other, count);
+          if (dtype == DType::kU8) {
+            for (double& value : part) value = std::floor(value * 100 + 100);
+          }
+          expected.insert(expected.end(), part.begin(), part.end());
+          if (other == rank) own = part;
+        }
+        const Tensor data = bench.filled(Values(static_cast<size_t>(count * size), 0.0));
+        Tensor shard = bench.filled(own);
+        if (is_in_place) {
+          const Tensor part = bench.piece(data, rank, size);
+          std::vector<std::byte> bytes(static_cast<size_t>(part.bytes()));
+          memory.read(bytes.data(), shard.data, part.bytes());
+          memory.write(part.data, bytes.data(), part.bytes());
+          shard = part;
+        }
+        communicator.wait(communicator.all_gather(data, shard));
+        require_equal(bench.read(data), expected, "all_gather of pieces of " + std::to_string(count));
+      }
+    }
+  }
+}
+
+void broadcast_gives_everybody_the_roots_values(Communicator& communicator, RankMemory& memory) {
+  for (int root = 0; root < communicator.size(); ++root) {
+    for (const int64_t count : kPieces) {
+      const Bench bench(memory, DType::kF32);
+      const Tensor data = bench.filled(values_of(DType::kF32, communicator.rank(), count));
+      communicator.wait(communicator.broadcast(data, root));
+      require_equal(bench.read(data), values_of(DType::kF32, root, count), "broadcast of " + std::to_string(count));
+    }
+  }
+}
+
+void all_to_all_sends_each_piece_to_its_rank(Communicator& communicator, RankMemory& memory) {
+  const int size = communicator.size();
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int64_t count : kPieces) {
+      const Bench bench(memory, dtype);
+      const Tensor sent = bench.filled(values_of(dtype, communicator.rank(), count * size));
+      const Tensor received = bench.make(count * size);
+      communicator.wait(communicator.all_to_all(received, sent));
+      Values expected;
+      for (int other = 0; other < size; ++other) {
+        const Values all = values_of(dtype, other, count * size);
+        const auto first = all.begin() + static_cast<std::ptrdiff_t>(count * communicator.rank());
+        expected.insert(expected.end(), first, first + static_cast<std::ptrdiff_t>(count));
+      }
+      require_equal(bench.read(received), expected, "all_to_all of pieces of " + std::to_string(count));
+    }
+  }
+}
+
+void exchange_turns_a_ring(Communicator& communicator, RankMemory& memory) {
+  const int size = communicator.size();
+  const int rank = communicator.rank();
+  for (const int64_t count : kPieces) {
+    const Bench bench(memory, DType::kF32);
+    Tensor own = bench.filled(values_of(DType::kF32, rank, count));
+    Tensor next = bench.make(count);
+    for (int hop = 1; hop <= size; ++hop) {
+      communicator.wait(communicator.exchange(next, (rank + size - 1) % size, own, (rank + 1) % size));
+      std::swap(own, next);
+      require_equal(bench.read(own), values_of(DType::kF32, (rank + size - hop) % size, count), "a ring's hop");
+    }
+  }
+}
+
+void exchange_passes_along_a_line_without_the_others(Communicator& communicator, RankMemory& memory) {
+  const int size = communicator.size();
+  const int rank = communicator.rank();
+  const Bench bench(memory, DType::kBF16);
+  // Message k is shaped by k: rank r has one more to pass on than rank r + 1 has, so ranks make different numbers of
+  // calls.
+  for (int64_t k = 0; k < size; ++k) {
+    const int64_t count = 100 + k;
+    const Tensor data = bench.filled(values_of(DType::kBF16, 0, count));
+    const Tensor blank = bench.filled(Values(static_cast<size_t>(count), 0.0));
+    if (rank > k) continue;
+    if (rank > 0) communicator.wait(communicator.exchange(blank, rank - 1, {}, 0));
+    const Tensor& have = rank > 0 ? blank : data;
+    if (rank < k) communicator.wait(communicator.exchange({}, 0, have, rank + 1));
+    require_equal(bench.read(have), values_of(DType::kBF16, 0, count), "what was passed along");
+  }
+  communicator.barrier();
+}
+
+void a_nan_anywhere_comes_out_everywhere(Communicator& communicator, RankMemory& memory) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype : kReduced) {
+    for (const Reduction reduction : kReductions) {
+      for (int bad = 0; bad < communicator.size(); ++bad) {
+        const Bench bench(memory, dtype);
+        std::vector<Values> all = values_of_all(dtype, communicator.size(), 5);
+        for (size_t i = 0; i < all.size(); ++i) {  // beside larger and smaller values, infinities among them
+          all[i][2] =
+              static_cast<int>(i) == bad ? nan : (i % 2 == 0 ? 1.0 : -1.0) * std::numeric_limits<double>::infinity();
+          all[i][3] = static_cast<int>(i) == bad ? -nan : 0.0;
+        }
+        const Tensor data = bench.filled(all[static_cast<size_t>(communicator.rank())]);
+        communicator.wait(communicator.all_reduce(data, reduction));
+        const Values found = bench.read(data);
+        require(std::isnan(found[2]) && std::isnan(found[3]), "a NaN of rank " + std::to_string(bad) + " was lost");
+        require(!std::isnan(found[1]) && !std::isnan(found[4]), "a NaN spread to its neighbours");
+      }
+    }
+  }
+}
+
+void results_repeat_bit_for_bit(Communicator& communicator, RankMemory& memory) {
+  const Bench bench(memory, DType::kF32);
+  const Values own = values_of(DType::kF32, communicator.rank(), 50021);
+  Values first;
+  for (int round = 0; round < 5; ++round) {
+    const Tensor data = bench.filled(own);
+    communicator.wait(communicator.all_reduce(data, Reduction::kSum));
+    const Values found = bench.read(data);
+    if (round == 0) first = found;
+    require_equal(found, first, "round " + std::to_string(round));
+  }
+}
+
+void many_calls_may_be_under_way(Communicator& communicator, RankMemory& memory) {
+  const Bench bench(memory, DType::kF32);
+  std::vector<Tensor> tensors;
+  std::vector<CommTicket> tickets;
+  for (int64_t k = 0; k < 40; ++k)
+    tensors.push_back(bench.filled(values_of(DType::kF32, communicator.rank(), 50 + 97 * k)));
+  for (const Tensor& tensor : tensors) tickets.push_back(communicator.all_reduce(tensor, Reduction::kMax));
+  for (size_t k = 0; k < tensors.size(); k += 2) communicator.wait(tickets[tensors.size() - 1 - k]);
+  communicator.barrier();
+  for (const Tensor& tensor : tensors) {
+    const std::vector<Values> all = values_of_all(DType::kF32, communicator.size(), tensor.num_elements());
+    require_reduced(communicator, DType::kF32, Reduction::kMax, all, bench.read(tensor), 0, "a call among many");
+  }
+}
+
+void calls_that_no_rank_could_make_are_refused(Communicator& communicator, RankMemory& memory) {
+  const Bench bench(memory, DType::kF32);
+  const int size = communicator.size();
+  const Tensor data = bench.filled(values_of(DType::kF32, 0, 12 * size));
+  const auto refuses = [](const std::string& what, const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const InternalError&) {
+      return;
+    }
+    throw std::runtime_error("was not refused: " + what);
+  };
+  Tensor bytes = data;
+  bytes.dtype = DType::kU8;
+  Tensor elsewhere = data;
+  elsewhere.device = memory.device() == Device::kCpu ? Device::kCuda : Device::kCpu;
+  refuses("a sum of bytes", [&] { communicator.all_reduce(bytes, Reduction::kSum); });
+  refuses("no tensor", [&] { communicator.all_reduce({}, Reduction::kSum); });
+  refuses("a tensor elsewhere", [&] { communicator.all_reduce(elsewhere, Reduction::kSum); });
+  refuses("a root that is no rank", [&] { communicator.broadcast(data, size); });
+  refuses("a negative root", [&] { communicator.broadcast(data, -1); });
+  refuses("a piece of another size", [&] { communicator.reduce_scatter(bench.make(13), data, Reduction::kSum); });
+  refuses("a piece of another size", [&] { communicator.all_gather(data, bench.make(11)); });
+  refuses("overlapping halves", [&] { communicator.all_to_all(data, data); });
+  refuses("a source that is no rank", [&] { communicator.exchange(data, size, {}, 0); });
+  refuses("a ticket of no call", [&] { communicator.wait({}); });
+  if (size > 1) {
+    const int other = (communicator.rank() + 1) % size;
+    refuses("another rank's piece",
+            [&] { communicator.reduce_scatter(bench.piece(data, other, size), data, Reduction::kSum); });
+  }
+  communicator.barrier();  // and is still usable
+}
+
+// Faults. The last rank misbehaves; the others must end in a CommError that names it.
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const CommError& error) {
+    return error.what();
+  }
+  throw std::runtime_error("no CommError");
+}
+
+void require_word(const std::string& text, const std::string& word) {
+  require(text.find(word) != std::string::npos, "the error does not say \"" + word + "\": " + text);
+}
+
+std::string last_rank(const Communicator& communicator) {
+  return "rank " + std::to_string(communicator.size() - 1);
+}
+
+void require_unusable(Communicator& communicator, const Bench& bench) {
+  const Tensor data = bench.filled({1});
+  error_of([&] { communicator.all_reduce(data, Reduction::kSum); });
+  error_of([&] { communicator.barrier(); });
+}
+
+void pause(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+void a_late_rank_ends_the_call_and_is_named(Communicator& communicator, RankMemory& memory) {
+  const Bench bench(memory, DType::kF32);
+  const Tensor data = bench.filled({1, 2, 3});
+  communicator.set_step(41);
+  communicator.wait(communicator.all_reduce(data, Reduction::kSum));
+  communicator.set_step(42);
+  if (communicator.rank() == communicator.size() - 1) {
+    pause(1.5 * kFaultTimeoutSeconds);
+    error_of([&] { communicator.wait(communicator.all_reduce(data, Reduction::kSum)); });
+    return;
+  }
+  const std::string text = error_of([&] { communicator.wait(communicator.all_reduce(data, Reduction::kSum)); });
+  require_word(text, last_rank(communicator));
+  require_word(text, "all_reduce");
+  require_word(text, "step 42");
+  require_unusable(communicator, bench);
+}
+
+void an_abort_ends_calls_under_way_everywhere(Communicator& communicator, RankMemory& memory) {
+  const Bench bench(memory, DType::kF32);
+  const Tensor data = bench.filled({1, 2, 3});
+  communicator.barrier();
+  if (communicator.rank() == communicator.size() - 1) {
+    pause(0.05);
+    communicator.abort("the test wants it");
+  } else {
+    error_of([&] { communicator.wait(communicator.all_reduce(data, Reduction::kSum)); });
+  }
+  require_unusable(communicator, bench);
+}
+
+void a_rank_that_makes_another_call_is_named(Communicator& communicator, const Tensor& data, const Tensor& other,
+                                             const std::function<CommTicket(const Tensor& data)>& usual,
+                                             const std::function<CommTicket(const Tensor& data)>& unusual) {
+  const bool is_odd = communicator.rank() == communicator.size() - 1;
+  const std::string text = error_of([&] { communicator.wait(is_odd ? unusual(other) : usual(data)); });
+  require_word(text, is_odd ? "rank" : last_rank(communicator));
+}
+
+void another_kind_of_call_is_found(Communicator& communicator, RankMemory& memory) {
+  const Bench bench(memory, DType::kF32);
+  const Tensor data = bench.filled({1, 2, 3});
+  a_rank_that_makes_another_call_is_named(
+      communicator, data, data, [&](const Tensor& tensor) { return communicator.all_reduce(tensor, Reduction::kSum); },
+      [&](const Tensor& tensor) { return communicator.all_reduce(tensor, Reduction::kMax); });
+  require_unusable(communicator, bench);
+}
+
+void another_shape_is_found(Communicator& communicator, RankMemory& memory) {
+  const Bench bench(memory, DType::kF32);
+  const auto call = [&](const Tensor& tensor) { return communicator.all_reduce(tensor, Reduction::kSum); };
+  a_rank_that_makes_another_call_is_named(communicator, bench.filled({1, 2, 3}), bench.filled({1, 2, 3, 4}), call,
+                                          call);
+  require_unusable(communicator, bench);
+}
+
+void another_dtype_is_found(Communicator& communicator, RankMemory& memory) {
+  const Tensor data = Bench(memory, DType::kF32).filled({1, 2, 3});
+  const Tensor other = Bench(memory, DType::kBF16).filled({1, 2, 3});
+  const auto call = [&](const Tensor& tensor) { return communicator.all_reduce(tensor, Reduction::kSum); };
+  a_rank_that_makes_another_call_is_named(communicator, data, other, call, call);
+}
+
+void a_rank_that_leaves_is_named(Communicator& communicator, RankMemory& memory) {
+  const Bench bench(memory, DType::kF32);
+  const Tensor data = bench.filled({1, 2, 3});
+  communicator.barrier();
+  if (communicator.rank() == communicator.size() - 1) return;
+  const std::string text = error_of([&] { communicator.wait(communicator.broadcast(data, communicator.size() - 1)); });
+  require_word(text, "rank");
+}
+
+}  // namespace
+
+std::unique_ptr<RankMemory> make_host_memory() {
+  return std::make_unique<HostMemory>();
+}
+
+const std::vector<ConformanceCase>& conformance_cases() {
+  static const std::vector<ConformanceCase> cases = {
+      {"AllReduceGivesEveryRankTheReduction", all_reduce_gives_every_rank_the_reduction},
+      {"ReduceScatterGivesEachRankItsPiece", reduce_scatter_gives_each_rank_its_piece},
+      {"AllGatherPutsTheShardsInRankOrder", all_gather_puts_the_shards_in_rank_order},
+      {"BroadcastGivesEverybodyTheRootsValues", broadcast_gives_everybody_the_roots_values},
+      {"AllToAllSendsEachPieceToItsRank", all_to_all_sends_each_piece_to_its_rank},
+      {"ExchangeTurnsARing", exchange_turns_a_ring},
+      {"ExchangePassesAlongALineWithoutTheOthers", exchange_passes_along_a_line_without_the_others},
+      {"ANanAnywhereComesOutEverywhere", a_nan_anywhere_comes_out_everywhere},
+      {"ResultsRepeatBitForBit", results_repeat_bit_for_bit},
+      {"ManyCallsMayBeUnderWay", many_calls_may_be_under_way},
+      {"CallsThatNoRankCouldMakeAreRefused", calls_that_no_rank_could_make_are_refused},
+  };
+  return cases;
+}
+
+const std::vector<FaultCase>& fault_cases() {
+  static const std::vector<FaultCase> cases = {
+      {"ALateRankEndsTheCallAndIsNamed", a_late_rank_ends_the_call_and_is_named},
+      {"AnAbortEndsCallsUnderWayEverywhere", an_abort_ends_calls_under_way_everywhere},
+      {"AnotherKindOfCallIsFound", another_kind_of_call_is_found, true},
+      {"AnotherShapeIsFound", another_shape_is_found, true},
+      {"AnotherDtypeIsFound", another_dtype_is_found, true},
+      {"ARankThatLeavesIsNamed", a_rank_that_leaves_is_named},
+  };
+  return cases;
+}
+
+}  // namespace litespark::test
