@@ -3,9 +3,11 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <iostream>
-#include <sstream>
+#include <string_view>
 
 #include "core/json_text.h"
 #include "core/text_table.h"
@@ -18,20 +20,33 @@ constexpr double kSmoothing = 0.05;
 /// Nobody reads faster, and a terminal over a network is slow.
 constexpr std::chrono::milliseconds kRedrawPeriod{100};
 
-std::string duration_text(double seconds) {
-  if (!(seconds >= 0.0) || seconds > 1e9) return "?";
-  const auto whole = static_cast<int64_t>(std::lround(seconds));
-  const auto two = [](int64_t n) { return (n < 10 ? "0" : "") + std::to_string(n); };
-  if (whole >= 86400) return std::to_string(whole / 86400) + "d " + two(whole % 86400 / 3600) + "h";
-  if (whole >= 3600) return std::to_string(whole / 3600) + "h " + two(whole % 3600 / 60) + "m";
-  return std::to_string(whole / 60) + "m " + two(whole % 60) + "s";
+void append_integer(std::string& out, int64_t value) {
+  append_json_number(out, value);
 }
 
-std::string rate_text(double rate) {
-  std::ostringstream stream;
-  stream.precision(3);
-  stream << rate;
-  return stream.str();
+void append_duration(std::string& out, double seconds) {
+  if (!(seconds >= 0.0) || seconds > 1e9) {
+    out += '?';
+    return;
+  }
+  const auto whole = static_cast<int64_t>(std::lround(seconds));
+  const auto add = [&out](int64_t first, const char* unit, int64_t second, const char* smaller) {
+    append_integer(out, first);
+    out.append(unit).append(second < 10 ? " 0" : " ");
+    append_integer(out, second);
+    out += smaller;
+  };
+  if (whole >= 86400) return add(whole / 86400, "d", whole % 86400 / 3600, "h");
+  if (whole >= 3600) return add(whole / 3600, "h", whole % 3600 / 60, "m");
+  add(whole / 60, "m", whole % 60, "s");
+}
+
+/// Three significant digits, as C's %g writes them.
+void append_rate(std::string& out, double rate) {
+  std::array<char, 32> buffer{};
+  const auto [end, status] =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), rate, std::chars_format::general, 3);
+  out.append(buffer.data(), end);
 }
 
 }  // namespace
@@ -45,7 +60,7 @@ Progress::~Progress() {
   if (has_open_line_) std::cout << std::endl;
 }
 
-std::string Progress::line_of(const StepRecord& record, const StepMeasurements& measurements) {
+void Progress::compose_line(const StepRecord& record, const StepMeasurements& measurements) {
   // A mean from the first step on: early steps weigh equally until the window is full.
   ++num_shown_;
   const double weight = std::max(kSmoothing, 1.0 / static_cast<double>(num_shown_));
@@ -53,19 +68,32 @@ std::string Progress::line_of(const StepRecord& record, const StepMeasurements& 
   smooth_seconds_ += weight * (record.seconds - smooth_seconds_);
   const double tokens = static_cast<double>(record.tokens - tokens_before_);
   const double difference = record.loss - smooth_loss_;
-  const std::string trend = std::abs(difference) < 5e-5 ? "" : difference < 0 ? " (falling)" : " (rising)";
-  return "step " + std::to_string(record.step) + "/" + std::to_string(steps_) + "  loss " + fixed_text(record.loss, 4) +
-         (is_terminal_ ? trend : "") + "  grad norm " + fixed_text(record.grad_norm, 3) + "  lr " +
-         rate_text(record.lr) + "  " + fixed_text(tokens / record.seconds, 0) + " tokens/s" +
-         (measurements.mfu ? "  MFU " + fixed_text(100.0 * *measurements.mfu, 1) + "%" : "") +
-         (measurements.watts ? "  " + fixed_text(*measurements.watts, 1) + " W" : "") + "  data wait " +
-         fixed_text(100.0 * record.data_wait_seconds / record.seconds, 1) + "%  left " +
-         duration_text(smooth_seconds_ * static_cast<double>(steps_ - record.step)) +
-         (record.skipped ? "  skipped" : "");
+  const std::string_view trend = std::abs(difference) < 5e-5 ? "" : difference < 0 ? " (falling)" : " (rising)";
+  line_ = "step ";
+  append_integer(line_, record.step);
+  line_ += '/';
+  append_integer(line_, steps_);
+  append_fixed(line_ += "  loss ", record.loss, 4);
+  if (is_terminal_) line_ += trend;
+  append_fixed(line_ += "  grad norm ", record.grad_norm, 3);
+  append_rate(line_ += "  lr ", record.lr);
+  append_fixed(line_ += "  ", tokens / record.seconds, 0);
+  line_ += " tokens/s";
+  if (measurements.mfu) {
+    append_fixed(line_ += "  MFU ", 100.0 * *measurements.mfu, 1);
+    line_ += '%';
+  }
+  if (measurements.watts) {
+    append_fixed(line_ += "  ", *measurements.watts, 1);
+    line_ += " W";
+  }
+  append_fixed(line_ += "  data wait ", 100.0 * record.data_wait_seconds / record.seconds, 1);
+  append_duration(line_ += "%  left ", smooth_seconds_ * static_cast<double>(steps_ - record.step));
+  if (record.skipped) line_ += "  skipped";
 }
 
 void Progress::show(const StepRecord& record, const StepMeasurements& measurements) {
-  const std::string line = line_of(record, measurements);
+  compose_line(record, measurements);
   tokens_before_ = record.tokens;
   const bool is_worth_a_line = record.step % log_every_ == 0 || record.step == steps_ || record.skipped;
   const auto now = std::chrono::steady_clock::now();
@@ -74,10 +102,10 @@ void Progress::show(const StepRecord& record, const StepMeasurements& measuremen
     if (is_too_soon) return;
     last_drawn_ = now;
     // Back to the line's start, and clear what a longer one left.
-    std::cout << "\r" << line << "\x1b[K" << std::flush;
+    std::cout << "\r" << line_ << "\x1b[K" << std::flush;
     has_open_line_ = true;
   } else if (is_worth_a_line) {
-    std::cout << line << std::endl;
+    std::cout << line_ << std::endl;
   }
 }
 

@@ -28,7 +28,8 @@ class Progress {
   void note(const std::string& text);
 
  private:
-  std::string line_of(const StepRecord& record, const StepMeasurements& measurements);
+  /// Writes line_.
+  void compose_line(const StepRecord& record, const StepMeasurements& measurements);
 
   int64_t steps_;
   int64_t log_every_;
@@ -38,6 +39,7 @@ class Progress {
   double smooth_loss_ = 0;     ///< exponential mean over about 20 steps
   double smooth_seconds_ = 0;  ///< of a step, the same
   int64_t num_shown_ = 0;
+  std::string line_;  ///< keeps its memory from step to step
   std::chrono::steady_clock::time_point last_drawn_;
 };
 

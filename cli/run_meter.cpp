@@ -120,19 +120,19 @@ std::string RunMeter::headline() const {
          rounded(settings_.pue) + "\n";
 }
 
-EnergyInterval RunMeter::read() {
-  EnergyInterval interval = meter_.read();
+const EnergyInterval& RunMeter::read() {
+  const EnergyInterval& interval = meter_.read();
   for (EnergyAccount* account : {&total_, &process_, &stretch_}) account->add(interval);
   return interval;
 }
 
 void RunMeter::flush(int64_t step) {
   log_.add(step, stretch_);
-  stretch_ = {};
+  stretch_.restart();
 }
 
 StepMeasurements RunMeter::measure(const StepRecord& record, int64_t step_tokens) {
-  const EnergyInterval interval = read();
+  const EnergyInterval& interval = read();
   StepMeasurements result{.watts = interval.watts(), .joules = interval.joules()};
   result.mfu = model_flops_utilization(flops_per_token_ * static_cast<double>(step_tokens), record.seconds, peak_);
   if (result.joules) {

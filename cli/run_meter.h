@@ -33,7 +33,7 @@ class RunMeter {
   std::string finish(int64_t steps_done, int64_t tokens_done);
 
  private:
-  EnergyInterval read();
+  const EnergyInterval& read();
   void flush(int64_t step);
   void write_emissions();
 

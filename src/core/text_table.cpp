@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <iomanip>
-#include <sstream>
+#include <charconv>
 #include <string_view>
 
 namespace litespark {
@@ -49,9 +48,16 @@ std::string TextTable::to_string(const std::string& indent) const {
 }
 
 std::string fixed_text(double value, int decimals) {
-  std::ostringstream stream;
-  stream << std::fixed << std::setprecision(decimals) << value;
-  return stream.str();
+  std::string out;
+  append_fixed(out, value, decimals);
+  return out;
+}
+
+void append_fixed(std::string& out, double value, int decimals) {
+  std::array<char, 400> buffer{};  // the largest double has 309 digits
+  const auto [end, status] =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, decimals);
+  out.append(buffer.data(), end);
 }
 
 std::string bytes_text(int64_t bytes) {

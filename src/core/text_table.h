@@ -25,6 +25,8 @@ class TextTable {
 
 /// "1234.5": one decimal.
 std::string fixed_text(double value, int decimals = 1);
+/// The same at the end of `out`, which need not grow when it has the room.
+void append_fixed(std::string& out, double value, int decimals = 1);
 /// "12.3 MiB": the largest binary unit that keeps the number at 1 or above, two decimals from GiB on.
 std::string bytes_text(int64_t bytes);
 /// "5.82 M", "1.24 B": parameters and tokens.

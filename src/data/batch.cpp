@@ -44,7 +44,8 @@ int64_t Batch::supervised_tokens() const {
 }
 
 int64_t Batch::held_bytes() const {
-  const size_t entries = ids.capacity() + labels.capacity() + positions.capacity() + offsets.capacity();
+  const size_t entries =
+      ids.capacity() + labels.capacity() + positions.capacity() + offsets.capacity() + row.capacity();
   return static_cast<int64_t>(entries * sizeof(int32_t));
 }
 

@@ -16,6 +16,7 @@ struct Batch {
   std::vector<int32_t> positions;  ///< [N], restarting in every document
   std::vector<int32_t> offsets;    ///< [max_documents + 1]; entries past the last document repeat its end
   int32_t num_documents = 0;
+  std::vector<int32_t> row;  ///< a document's tokens on their way in, for sources; keeps its memory
 
   /// Empties the batch and sizes it for `shape`; every row ignored, no document.
   void reset(const BatchShape& shape);

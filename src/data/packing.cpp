@@ -94,9 +94,15 @@ PackedEpoch::PackedEpoch(const Documents& documents, const BatchShape& shape, ui
 }
 
 std::vector<Piece> PackedEpoch::batch(int64_t index) const {
+  std::vector<Piece> pieces;
+  list_batch(index, pieces);
+  return pieces;
+}
+
+void PackedEpoch::list_batch(int64_t index, std::vector<Piece>& pieces) const {
   const auto begin = pieces_.begin() + starts_[static_cast<size_t>(index)];
   const auto end = pieces_.begin() + starts_[static_cast<size_t>(index) + 1];
-  return {begin, end};
+  pieces.assign(begin, end);
 }
 
 }  // namespace litespark

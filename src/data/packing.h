@@ -43,6 +43,8 @@ class PackedEpoch {
   int64_t num_batches() const { return static_cast<int64_t>(starts_.size()) - 1; }
   /// Pieces of batch `index`, in order.
   std::vector<Piece> batch(int64_t index) const;
+  /// The same into `pieces`, which need not grow when it has the room.
+  void list_batch(int64_t index, std::vector<Piece>& pieces) const;
   int64_t num_pieces() const { return static_cast<int64_t>(pieces_.size()); }
 
  private:

@@ -45,11 +45,11 @@ std::pair<std::shared_ptr<const PackedEpoch>, int64_t> ShardSource::locate(uint6
   }
 }
 
-std::vector<Piece> ShardSource::stream_pieces(uint64_t index) const {
+void ShardSource::list_stream_pieces(uint64_t index, std::vector<Piece>& pieces) const {
   const auto length = static_cast<uint64_t>(options_.shape.max_length);
   const uint64_t windows = (static_cast<uint64_t>(shards_.num_tokens()) - 1) / length;
   const auto rows = static_cast<uint64_t>(options_.shape.num_tokens) / length;
-  std::vector<Piece> pieces;
+  pieces.clear();
   for (uint64_t r = 0; r < rows; ++r) {
     const uint64_t sample = index * rows + r;
     const uint64_t place = sample % windows;
@@ -57,18 +57,26 @@ std::vector<Piece> ShardSource::stream_pieces(uint64_t index) const {
     pieces.push_back(
         {.first = static_cast<int64_t>(window * length), .count = static_cast<int32_t>(length), .label_follows = true});
   }
-  return pieces;
+}
+
+void ShardSource::list_pieces(uint64_t index, std::vector<Piece>& pieces) const {
+  if (options_.mode == PackingMode::kStream) return list_stream_pieces(index, pieces);
+  const auto [epoch, place] = locate(index);
+  epoch->list_batch(place, pieces);
 }
 
 std::vector<Piece> ShardSource::pieces(uint64_t index) const {
-  if (options_.mode == PackingMode::kStream) return stream_pieces(index);
-  const auto [epoch, place] = locate(index);
-  return epoch->batch(place);
+  std::vector<Piece> pieces;
+  list_pieces(index, pieces);
+  return pieces;
 }
 
 void ShardSource::fill(uint64_t index, Batch& batch) const {
-  std::vector<int32_t> tokens;
-  for (const Piece& piece : pieces(index)) {
+  // Worker threads fill batches beside each other; each keeps its list's memory.
+  thread_local std::vector<Piece> pieces;
+  list_pieces(index, pieces);
+  std::vector<int32_t>& tokens = batch.row;
+  for (const Piece& piece : pieces) {
     tokens.resize(static_cast<size_t>(piece.count) + (piece.label_follows ? 1 : 0));
     shards_.read(piece.first, tokens);
     const int32_t next = piece.label_follows ? tokens.back() : op::kIgnoredLabel;

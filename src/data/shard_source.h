@@ -40,7 +40,8 @@ class ShardSource final : public BatchSource {
   /// The epoch that holds global batch `index`, and the batch's place in it.
   std::pair<std::shared_ptr<const PackedEpoch>, int64_t> locate(uint64_t index) const;
   std::shared_ptr<const PackedEpoch> make_epoch(uint64_t epoch) const;
-  std::vector<Piece> stream_pieces(uint64_t index) const;
+  void list_pieces(uint64_t index, std::vector<Piece>& pieces) const;
+  void list_stream_pieces(uint64_t index, std::vector<Piece>& pieces) const;
 
   ShardSet shards_;
   Options options_;

@@ -15,7 +15,8 @@ SyntheticSource::SyntheticSource(uint64_t seed, int64_t vocab_size, BatchShape s
 void SyntheticSource::fill(uint64_t index, Batch& batch) const {
   const RandomStream random(seed_, kSyntheticStream);
   const auto length = static_cast<size_t>(shape_.max_length);
-  std::vector<int32_t> row(length + 1);
+  std::vector<int32_t>& row = batch.row;
+  row.resize(length + 1);
   const int64_t rows = shape_.num_tokens / shape_.max_length;
   const uint64_t first = index * static_cast<uint64_t>(rows) * row.size();
   for (int64_t r = 0; r < rows; ++r) {

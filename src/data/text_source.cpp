@@ -36,7 +36,8 @@ uint64_t TextSource::batches_per_epoch() const {
 void TextSource::fill(uint64_t index, Batch& batch) const {
   const auto length = static_cast<size_t>(shape_.max_length);
   const auto rows = static_cast<uint64_t>(shape_.num_tokens / shape_.max_length);
-  std::vector<int32_t> window(length + 1);
+  std::vector<int32_t>& window = batch.row;
+  window.resize(length + 1);
   for (uint64_t r = 0; r < rows; ++r) {
     const uint64_t sample = index * rows + r;
     const Permutation order(num_windows(), seed_, sample / num_windows());

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -233,8 +234,14 @@ void sync_folder(const std::filesystem::path& folder) {
 
 namespace {
 
+void append_hexadecimal(std::string& out, XXH128_hash_t hash) {
+  fmt::format_to(std::back_inserter(out), "{:016x}{:016x}", hash.high64, hash.low64);
+}
+
 std::string hexadecimal(XXH128_hash_t hash) {
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  std::string out;
+  append_hexadecimal(out, hash);
+  return out;
 }
 
 }  // namespace
@@ -255,6 +262,10 @@ std::string hash_file(const std::filesystem::path& path, Symlinks symlinks) {
 
 std::string hash_bytes(std::span<const std::byte> bytes) {
   return hexadecimal(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+void append_hash(std::string& out, std::span<const std::byte> bytes) {
+  append_hexadecimal(out, XXH3_128bits(bytes.data(), bytes.size()));
 }
 
 int64_t free_bytes(const std::filesystem::path& folder) {

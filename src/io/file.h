@@ -113,6 +113,8 @@ std::string hash_file(const std::filesystem::path& path, Symlinks symlinks = Sym
 
 /// The same of bytes in memory.
 std::string hash_bytes(std::span<const std::byte> bytes);
+/// The same at the end of `out`, which need not grow when it has the room.
+void append_hash(std::string& out, std::span<const std::byte> bytes);
 
 /// Bytes free where `folder` (which must exist) is stored; throws IoError.
 int64_t free_bytes(const std::filesystem::path& folder);

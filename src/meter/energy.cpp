@@ -70,6 +70,7 @@ EnergyMeter::EnergyMeter(std::vector<std::unique_ptr<EnergySensor>> sensors, std
     if (!names.insert(sensor->device()).second) {
       throw InternalError("meter", "two sensors for one device", sensor->device(), "each device once");
     }
+    interval_.devices.push_back({.device = sensor->device(), .part = sensor->part(), .reading = {}});
   }
   (void)read();
 }
@@ -80,16 +81,15 @@ std::vector<std::string> EnergyMeter::devices() const {
   return names;
 }
 
-EnergyInterval EnergyMeter::read() {
+const EnergyInterval& EnergyMeter::read() {
   const double now = clock_();
-  EnergyInterval interval{.seconds = now - std::exchange(last_seconds_, now), .devices = {}};
-  interval.devices.reserve(sensors_.size());
-  for (const auto& sensor : sensors_) {
-    EnergyReading reading = sensor->read(now);
+  interval_.seconds = now - std::exchange(last_seconds_, now);
+  for (size_t i = 0; i < sensors_.size(); ++i) {
+    EnergyReading& reading = interval_.devices[i].reading;
+    reading = sensors_[i]->read(now);
     if (!reading.joules) reading.method = EnergyMethod::kUnavailable;
-    interval.devices.push_back({.device = sensor->device(), .part = sensor->part(), .reading = reading});
   }
-  return interval;
+  return interval_;
 }
 
 }  // namespace litespark

@@ -97,8 +97,8 @@ class EnergyMeter {
   explicit EnergyMeter(std::vector<std::unique_ptr<EnergySensor>> sensors,
                        std::function<double()> clock = monotonic_seconds);
 
-  /// Since the call before, or since the start.
-  EnergyInterval read();
+  /// Since the call before, or since the start; valid until the next call.
+  const EnergyInterval& read();
   /// Names of the devices, as the sensors give them.
   std::vector<std::string> devices() const;
 
@@ -106,6 +106,7 @@ class EnergyMeter {
   std::vector<std::unique_ptr<EnergySensor>> sensors_;
   std::function<double()> clock_;
   double last_seconds_ = 0;
+  EnergyInterval interval_;
 };
 
 }  // namespace litespark

@@ -22,8 +22,15 @@ void EnergyAccount::add(const EnergyInterval& interval) {
   }
 }
 
+void EnergyAccount::restart() {
+  joules = metered_seconds = unmetered_seconds = 0;
+  method = EnergyMethod::kCounter;
+  for (auto& [name, share] : devices) share = {.part = share.part};
+}
+
 std::optional<double> EnergyAccount::part_joules(EnergyPart part) const {
   std::optional<double> sum;
+  if (!is_known()) return sum;
   for (const auto& [name, share] : devices) {
     if (share.part == part) sum = sum.value_or(0) + share.joules;
   }

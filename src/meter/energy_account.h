@@ -22,9 +22,11 @@ struct EnergyAccount {
   double metered_seconds = 0;                    ///< where every device told its energy
   double unmetered_seconds = 0;                  ///< where one did not
   EnergyMethod method = EnergyMethod::kCounter;  ///< the weakest of the metered intervals
-  std::map<std::string, DeviceShare> devices;
+  std::map<std::string, DeviceShare> devices;    ///< all of the interval's once one is metered
 
   void add(const EnergyInterval& interval);
+  /// Begins anew and keeps the memory: devices stay listed with nothing.
+  void restart();
   double seconds() const { return metered_seconds + unmetered_seconds; }
   /// Nothing metered: no figure, not zero.
   bool is_known() const { return metered_seconds > 0; }

@@ -3,17 +3,18 @@
 // kernels of the first evaluation) is no leak; what goes on growing is.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace litespark {
 
 /// One owner's bytes at one moment.
 struct OwnedBytes {
-  std::string owner;
+  std::string_view owner;  ///< of a text that outlives the watch
   int64_t bytes = 0;
   int64_t tolerance_bytes = 0;  ///< growth up to this is noise of how the owner is measured
 };
@@ -39,14 +40,24 @@ class LeakWatch {
     int64_t step = 0;
     int64_t bytes = 0;
   };
+  /// The newest kWindow samples.
+  struct Window {
+    std::array<Sample, kWindow> samples;
+    size_t size = 0;
+
+    bool is_full() const { return size == kWindow; }
+    void push(const Sample& sample);
+    int64_t least() const;
+    int64_t most() const;
+  };
   struct Track {
-    std::vector<Sample> base;  ///< the first window, or the one at the last rise
-    std::deque<Sample> latest;
+    Window base;  ///< the first window, or the one at the last rise
+    Window latest;
     int num_rises = 0;
     Sample named;  ///< where the growth to be named next begins
   };
 
-  std::map<std::string, Track> tracks_;
+  std::map<std::string_view, Track> tracks_;
 };
 
 /// "host heap grew by 12.0 MiB from step 40 to 200: a leak".

@@ -3,10 +3,10 @@
 
 #include <malloc.h>
 
+#include <array>
 #include <charconv>
-#include <fstream>
-#include <iterator>
-#include <string>
+
+#include "core/system_file.h"
 
 namespace litespark {
 namespace {
@@ -38,9 +38,8 @@ std::optional<ProcessMemory> parse_process_status(std::string_view text) {
 }
 
 std::optional<ProcessMemory> process_memory() {
-  std::ifstream file("/proc/self/status");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::optional<ProcessMemory> memory = parse_process_status(text);
+  std::array<char, 8192> buffer;
+  std::optional<ProcessMemory> memory = parse_process_status(read_system_file("/proc/self/status", buffer));
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
   if (memory) {
     const struct mallinfo2 heap = mallinfo2();

@@ -2,8 +2,12 @@
 #include "meter/rapl.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
+#include <string_view>
+
+#include "core/system_file.h"
 
 namespace litespark {
 namespace {
@@ -20,7 +24,9 @@ std::string first_line(const fs::path& path) {
 }
 
 std::optional<uint64_t> number_in(const fs::path& path) {
-  const std::string line = first_line(path);
+  std::array<char, 64> buffer;
+  std::string_view line = read_system_file(path.c_str(), buffer);
+  line = line.substr(0, line.find('\n'));
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
   if (error != std::errc() || end != line.data() + line.size()) return std::nullopt;

@@ -20,6 +20,14 @@ std::string check_of(std::string_view text) {
   return json_string(hash_bytes(std::as_bytes(std::span(text.data(), text.size()))));
 }
 
+void append_number_or_null(std::string& out, const std::optional<double>& value) {
+  if (value) {
+    append_json_number(out, *value);
+  } else {
+    out += "null";
+  }
+}
+
 std::optional<double> number_in(std::string_view line, std::string_view key) {
   const std::string opening = "\"" + std::string(key) + "\": ";
   const size_t place = line.find(opening);
@@ -58,21 +66,39 @@ std::optional<EnergyAccount> read_record(std::string_view line) {
 
 std::string energy_lines(int64_t step, const EnergyAccount& stretch) {
   std::string lines;
-  int record = 0;
-  const auto add = [&](const std::string& device, const std::optional<double>& joules, EnergyMethod method) {
-    const bool has_watts = joules && stretch.is_known();
-    const std::string line = "{\"step\": " + std::to_string(step) + ", \"record\": " + std::to_string(record++) +
-                             ", \"seconds\": " + json_number(stretch.metered_seconds) +
-                             ", \"unmetered_seconds\": " + json_number(stretch.unmetered_seconds) +
-                             ", \"joules\": " + (joules ? json_number(*joules) : "null") +
-                             ", \"watts\": " + (has_watts ? json_number(*joules / stretch.metered_seconds) : "null") +
-                             ", \"method\": \"" + std::string(method_name(method)) +
-                             "\", \"device\": " + json_string(device);
-    lines.append(line).append(kCheck).append(check_of(line)).append("}\n");
-  };
-  for (const auto& [device, share] : stretch.devices) add(device, share.joules, share.method);
-  if (stretch.devices.empty()) add("all", std::nullopt, EnergyMethod::kUnavailable);
+  append_energy_lines(lines, step, stretch);
   return lines;
+}
+
+void append_energy_lines(std::string& out, int64_t step, const EnergyAccount& stretch) {
+  int64_t record = 0;
+  const auto add = [&](std::string_view device, const std::optional<double>& joules, EnergyMethod method) {
+    const size_t start = out.size();
+    out += "{\"step\": ";
+    append_json_number(out, step);
+    out += ", \"record\": ";
+    append_json_number(out, record++);
+    out += ", \"seconds\": ";
+    append_json_number(out, stretch.metered_seconds);
+    out += ", \"unmetered_seconds\": ";
+    append_json_number(out, stretch.unmetered_seconds);
+    out += ", \"joules\": ";
+    append_number_or_null(out, joules);
+    out += ", \"watts\": ";
+    append_number_or_null(
+        out, joules && stretch.is_known() ? std::optional(*joules / stretch.metered_seconds) : std::nullopt);
+    out.append(", \"method\": \"").append(method_name(method)).append("\", \"device\": ");
+    append_json_string(out, device);
+    const size_t content = out.size() - start;
+    out.append(kCheck).append("\"");
+    append_hash(out, std::as_bytes(std::span(out.data() + start, content)));
+    out += "\"}\n";
+  };
+  if (stretch.is_known()) {
+    for (const auto& [device, share] : stretch.devices) add(device, share.joules, share.method);
+  } else {
+    add("all", std::nullopt, EnergyMethod::kUnavailable);
+  }
 }
 
 EnergyLog::EnergyLog(const std::filesystem::path& path) : file_(path) {
@@ -91,7 +117,9 @@ EnergyLog::EnergyLog(const std::filesystem::path& path) : file_(path) {
 }
 
 void EnergyLog::add(int64_t step, const EnergyAccount& stretch) {
-  file_.append(energy_lines(step, stretch));
+  lines_.clear();
+  append_energy_lines(lines_, step, stretch);
+  file_.append(lines_);
 }
 
 }  // namespace litespark

@@ -17,6 +17,8 @@ namespace litespark {
 /// are those that the joules cover; "check" is the hash of what stands before it. When nothing is known there is one
 /// line for the device "all", with null for joules and watts.
 std::string energy_lines(int64_t step, const EnergyAccount& stretch);
+/// The same at the end of `out`, which need not grow when it has the room.
+void append_energy_lines(std::string& out, int64_t step, const EnergyAccount& stretch);
 
 class EnergyLog {
  public:
@@ -31,6 +33,7 @@ class EnergyLog {
  private:
   AppendFile file_;
   EnergyAccount recorded_;
+  std::string lines_;  ///< keeps its memory from record to record
 };
 
 }  // namespace litespark

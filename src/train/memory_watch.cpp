@@ -18,30 +18,30 @@ constexpr int64_t kPagesTolerance = int64_t{64} << 20;
 
 }  // namespace
 
-std::vector<OwnedBytes> MemoryWatch::owners(const MemoryUse& use) const {
+void MemoryWatch::list_owners(const MemoryUse& use) {
   const bool is_cpu = start_.device == Device::kCpu;
-  std::vector<OwnedBytes> owners = {{.owner = "planned memory", .bytes = use.allocated_bytes}};
+  owners_.clear();
+  owners_.push_back({.owner = "planned memory", .bytes = use.allocated_bytes});
   if (!is_cpu && use.used_bytes) {
-    owners.push_back({.owner = "device memory of driver and libraries",
-                      .bytes = *use.used_bytes - use.allocated_bytes,
-                      .tolerance_bytes = kDeviceTolerance});
+    owners_.push_back({.owner = "device memory of driver and libraries",
+                       .bytes = *use.used_bytes - use.allocated_bytes,
+                       .tolerance_bytes = kDeviceTolerance});
   }
   const int64_t loader = start_.loader_bytes();
-  owners.push_back({.owner = "loader", .bytes = loader, .tolerance_bytes = kLoaderTolerance});
+  owners_.push_back({.owner = "loader", .bytes = loader, .tolerance_bytes = kLoaderTolerance});
   const std::optional<ProcessMemory> process = process_memory();
   if (process && process->heap_used_bytes && process->heap_free_bytes) {
     const int64_t planned = is_cpu ? use.allocated_bytes : 0;
-    owners.push_back({.owner = "host heap",
-                      .bytes = *process->heap_used_bytes - planned - loader,
-                      .tolerance_bytes = kHeapTolerance});
-    owners.push_back(
+    owners_.push_back({.owner = "host heap",
+                       .bytes = *process->heap_used_bytes - planned - loader,
+                       .tolerance_bytes = kHeapTolerance});
+    owners_.push_back(
         {.owner = "free heap kept by malloc", .bytes = *process->heap_free_bytes, .tolerance_bytes = kPagesTolerance});
     // Pages of mapped files are left out: they are the page cache's and come and go with the data that is read.
-    owners.push_back({.owner = "private memory outside the heap",
-                      .bytes = process->anonymous_bytes - *process->heap_used_bytes - *process->heap_free_bytes,
-                      .tolerance_bytes = kPagesTolerance});
+    owners_.push_back({.owner = "private memory outside the heap",
+                       .bytes = process->anonymous_bytes - *process->heap_used_bytes - *process->heap_free_bytes,
+                       .tolerance_bytes = kPagesTolerance});
   }
-  return owners;
 }
 
 std::vector<MemoryGrowth> MemoryWatch::after_step(int64_t step) {
@@ -53,7 +53,8 @@ std::vector<MemoryGrowth> MemoryWatch::after_step(int64_t step) {
   lowest_used_bytes_ = num_samples_ == 0 ? used : std::min(lowest_used_bytes_, used);
   highest_used_bytes_ = std::max(highest_used_bytes_, used);
   ++num_samples_;
-  return leaks_.add(step, owners(now));
+  list_owners(now);
+  return leaks_.add(step, owners_);
 }
 
 std::optional<int64_t> MemoryWatch::context_bytes() const {

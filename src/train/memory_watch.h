@@ -50,13 +50,15 @@ class MemoryWatch {
   std::string text() const;
 
  private:
-  std::vector<OwnedBytes> owners(const MemoryUse& use) const;
+  /// Writes owners_.
+  void list_owners(const MemoryUse& use);
   std::optional<int64_t> context_bytes() const;
 
   Start start_;
   std::function<MemoryUse()> read_;
   LeakWatch leaks_;
-  int64_t steps_here_ = 0;  ///< since this process started
+  std::vector<OwnedBytes> owners_;  ///< keeps its memory from sample to sample
+  int64_t steps_here_ = 0;          ///< since this process started
   std::optional<MemoryUse> settled_;
   int64_t lowest_used_bytes_ = 0;
   int64_t highest_used_bytes_ = 0;

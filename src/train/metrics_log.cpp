@@ -11,22 +11,64 @@
 namespace litespark {
 namespace {
 
-std::string number_or_null(const std::optional<double>& value) {
-  return value ? json_number(*value) : "null";
-}
+/// One `"key": value`; what is absent is null.
+class StepLine {
+ public:
+  explicit StepLine(std::string& out) : out_(out) {}
+
+  StepLine& integer(std::string_view key, int64_t value) {
+    append_json_number(named(key), value);
+    return *this;
+  }
+  StepLine& number(std::string_view key, const std::optional<double>& value) {
+    if (value) {
+      append_json_number(named(key), *value);
+    } else {
+      named(key) += "null";
+    }
+    return *this;
+  }
+  StepLine& flag(std::string_view key, bool value) {
+    named(key) += value ? "true" : "false";
+    return *this;
+  }
+  void end() { out_ += '}'; }
+
+ private:
+  std::string& named(std::string_view key) {
+    out_.append(is_first_ ? "{\"" : ", \"").append(key).append("\": ");
+    is_first_ = false;
+    return out_;
+  }
+
+  std::string& out_;
+  bool is_first_ = true;
+};
 
 }  // namespace
 
 std::string step_json(const StepRecord& record, int64_t step_tokens, const StepMeasurements& measurements) {
-  const double tokens_per_second = static_cast<double>(step_tokens) / record.seconds;
-  return "{\"step\": " + std::to_string(record.step) + ", \"tokens\": " + std::to_string(record.tokens) +
-         ", \"loss\": " + json_number(record.loss) + ", \"grad_norm\": " + json_number(record.grad_norm) +
-         ", \"lr\": " + json_number(record.lr) + ", \"tokens_per_second\": " + json_number(tokens_per_second) +
-         ", \"mfu\": " + number_or_null(measurements.mfu) + ", \"watts\": " + number_or_null(measurements.watts) +
-         ", \"joules\": " + number_or_null(measurements.joules) +
-         ", \"co2_grams\": " + number_or_null(measurements.co2_grams) +
-         ", \"data_wait_seconds\": " + json_number(record.data_wait_seconds) +
-         ", \"skipped\": " + (record.skipped ? "true" : "false") + "}";
+  std::string out;
+  append_step_json(out, record, step_tokens, measurements);
+  return out;
+}
+
+void append_step_json(std::string& out, const StepRecord& record, int64_t step_tokens,
+                      const StepMeasurements& measurements) {
+  StepLine(out)
+      .integer("step", record.step)
+      .integer("tokens", record.tokens)
+      .number("loss", record.loss)
+      .number("grad_norm", record.grad_norm)
+      .number("lr", record.lr)
+      .number("tokens_per_second", static_cast<double>(step_tokens) / record.seconds)
+      .number("mfu", measurements.mfu)
+      .number("watts", measurements.watts)
+      .number("joules", measurements.joules)
+      .number("co2_grams", measurements.co2_grams)
+      .number("data_wait_seconds", record.data_wait_seconds)
+      .flag("skipped", record.skipped)
+      .end();
 }
 
 MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t steps_done) {
@@ -42,7 +84,10 @@ MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t steps_done) {
 }
 
 void MetricsLog::add(const StepRecord& record, const StepMeasurements& measurements) {
-  write(step_json(record, record.tokens - tokens_before_, measurements));
+  step_line_.clear();
+  append_step_json(step_line_, record, record.tokens - tokens_before_, measurements);
+  step_line_ += '\n';
+  file_->append(step_line_);
   tokens_before_ = record.tokens;
 }
 

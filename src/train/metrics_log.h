@@ -22,6 +22,9 @@ struct StepMeasurements {
 
 /// The keys of DESIGN.md section 5, in that order.
 std::string step_json(const StepRecord& record, int64_t step_tokens, const StepMeasurements& measurements);
+/// The same at the end of `out`, which need not grow when it has the room.
+void append_step_json(std::string& out, const StepRecord& record, int64_t step_tokens,
+                      const StepMeasurements& measurements);
 
 class MetricsLog {
  public:
@@ -43,6 +46,7 @@ class MetricsLog {
   void write(const std::string& line);
 
   std::optional<AppendFile> file_;
+  std::string step_line_;      ///< keeps its memory from step to step
   int64_t tokens_before_ = 0;  ///< cumulative tokens of the step before
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -126,13 +127,16 @@ void Trainer::require_nothing_under_way(const char* what) const {
 /// depend neither on the device nor on whether a save or an evaluation made the host wait.
 float Trainer::spike_limit() const {
   if (options_.spike_factor <= 0 || recent_norms_.size() < kSpikeWindow) return 0.0f;
-  std::vector<double> sorted = recent_norms_;
-  if (!sorted.empty() && !under_way_) sorted.pop_back();
-  std::erase_if(sorted, [](double norm) { return std::isnan(norm); });
-  if (sorted.size() < kSpikeWindow) return 0.0f;
-  sorted.erase(sorted.begin(), sorted.end() - static_cast<std::ptrdiff_t>(kSpikeWindow));
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
+  std::array<double, kSpikeWindow + 1> known;
+  size_t num_known = 0;
+  const size_t num_seen = recent_norms_.size() - (under_way_ ? 0 : 1);
+  for (size_t i = 0; i < num_seen; ++i) {
+    if (!std::isnan(recent_norms_[i])) known[num_known++] = recent_norms_[i];
+  }
+  if (num_known < kSpikeWindow) return 0.0f;
+  const std::span<double> newest(known.data() + num_known - kSpikeWindow, kSpikeWindow);
+  const auto middle = newest.begin() + kSpikeWindow / 2;
+  std::nth_element(newest.begin(), middle, newest.end());
   return static_cast<float>(*middle * options_.spike_factor);
 }
 
@@ -178,7 +182,9 @@ void Trainer::restore(const Progress& progress) {
   steps_done_ = progress.steps_done;
   tokens_done_ = progress.tokens_done;
   skipped_in_a_row_ = progress.skipped_in_a_row;
-  recent_norms_.assign(progress.recent_norms.begin(), progress.recent_norms.end());
+  const std::vector<double>& norms = progress.recent_norms;
+  const auto first = static_cast<std::ptrdiff_t>(norms.size() - std::min(norms.size(), kSpikeWindow + 1));
+  recent_norms_.assign(norms.begin() + first, norms.end());
   StepState state;
   state.optimizer_steps = progress.optimizer_steps;
   state.skipped_steps = progress.skipped_steps;

@@ -6,11 +6,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
+
+#include "core/system_file.h"
 
 namespace litespark::cpu {
 namespace {
@@ -109,7 +112,8 @@ int default_threads() {
 }
 
 std::optional<int64_t> resident_bytes() {
-  return meminfo_bytes(read_file("/proc/self/status"), "VmRSS");
+  std::array<char, 8192> buffer;
+  return meminfo_bytes(read_system_file("/proc/self/status", buffer), "VmRSS");
 }
 
 std::optional<int64_t> available_memory_bytes() {

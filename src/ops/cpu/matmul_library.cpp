@@ -304,7 +304,15 @@ void MatmulLibrary::run(const op::MatmulBackwardInput<Tensor>& op) {
            op.scratch);
 }
 
-void MatmulLibrary::prepare(const op::PackWeight<Tensor>&) {}
+void MatmulLibrary::prepare(const op::PackWeight<Tensor>& op) {
+  const DType compute = op.compute_bf16 ? DType::kBF16 : DType::kF32;
+  if (packed_layout(compute, op.form) != WeightLayout::kPacked) return;
+  const bool forward = op.form == op::PackForm::kForward;
+  const auto* weight = static_cast<const float*>(op.weight.dtype == DType::kF32 ? op.weight.data : op.scratch.data);
+  onednn_.prepare_pack(forward ? op.weight.columns() : op.weight.rows(),
+                       forward ? op.weight.rows() : op.weight.columns(), element_type(compute),
+                       forward ? WeightLayout::kTransposed : WeightLayout::kPlain, weight, op.packed.data);
+}
 
 void MatmulLibrary::run(const op::PackWeight<Tensor>& op) {
   const bool forward = op.form == op::PackForm::kForward;

@@ -89,6 +89,12 @@ class Gemm {
   std::map<const void*, memory> packed;
 };
 
+/// A reorder between two addresses.
+struct Onednn::Packing {
+  dnnl::reorder primitive;
+  memory source, destination;
+};
+
 struct Onednn::State {
   using PackKey = std::tuple<int64_t, int64_t, DType>;
 
@@ -99,8 +105,10 @@ struct Onednn::State {
   dnnl::stream stream;
   std::map<GemmProblem, dnnl::matmul::primitive_desc> descriptions;
   std::map<GemmProblem, Gemm> gemms;
+  std::map<GemmProblem, int64_t> scratch_bytes;
   std::map<PackKey, memory::desc> packed_descs;
   std::map<std::pair<PackKey, WeightLayout>, dnnl::reorder> reorders;
+  std::map<std::tuple<PackKey, WeightLayout, const void*, const void*>, Packing> packings;
 
   const memory::desc& packed_desc(int64_t k, int64_t n, DType dtype) {
     const PackKey key{k, n, dtype};
@@ -175,7 +183,10 @@ Gemm& Onednn::gemm(const GemmProblem& problem) {
 }
 
 int64_t Onednn::scratch_bytes(const GemmProblem& problem) {
-  return static_cast<int64_t>(state_->description(problem).scratchpad_desc().get_size());
+  const auto found = state_->scratch_bytes.find(problem);
+  if (found != state_->scratch_bytes.end()) return found->second;
+  const auto bytes = static_cast<int64_t>(state_->description(problem).scratchpad_desc().get_size());
+  return state_->scratch_bytes.emplace(problem, bytes).first->second;
 }
 
 void Onednn::bind_packed(Gemm& gemm, const void* packed) {
@@ -217,20 +228,35 @@ int64_t Onednn::packed_bytes(int64_t k, int64_t n, DType dtype) {
   return static_cast<int64_t>(state_->packed_desc(k, n, dtype).get_size());
 }
 
-void Onednn::pack(int64_t k, int64_t n, DType dtype, WeightLayout layout, const float* weight, void* packed) {
+Onednn::Packing& Onednn::packing(int64_t k, int64_t n, DType dtype, WeightLayout layout, const float* weight,
+                                 void* packed) {
+  const State::PackKey shape{k, n, dtype};
+  const std::tuple key{shape, layout, static_cast<const void*>(weight), static_cast<const void*>(packed)};
+  if (const auto found = state_->packings.find(key); found != state_->packings.end()) return found->second;
   const ThreadCount count(state_->threads);
   const memory::desc from = plain_matrix(k, n, DType::kF32, layout == WeightLayout::kTransposed);
   const memory::desc& to = state_->packed_desc(k, n, dtype);
-  const std::pair key{State::PackKey{k, n, dtype}, layout};
-  auto found = state_->reorders.find(key);
-  if (found == state_->reorders.end()) {
+  auto reorder = state_->reorders.find({shape, layout});
+  if (reorder == state_->reorders.end()) {
     const dnnl::reorder::primitive_desc description(state_->engine, from, state_->engine, to);
-    found = state_->reorders.emplace(key, dnnl::reorder(description)).first;
+    reorder = state_->reorders.emplace(std::pair{shape, layout}, dnnl::reorder(description)).first;
   }
-  const memory source(from, state_->engine, const_cast<float*>(weight));
-  const memory destination(to, state_->engine, packed);
-  const std::array<dnnl_exec_arg_t, 2> arguments{{{DNNL_ARG_FROM, source.get()}, {DNNL_ARG_TO, destination.get()}}};
-  if (dnnl_primitive_execute(found->second.get(), state_->stream.get(), 2, arguments.data()) != dnnl_success) {
+  Packing made{.primitive = reorder->second,
+               .source = memory(from, state_->engine, const_cast<float*>(weight)),
+               .destination = memory(to, state_->engine, packed)};
+  return state_->packings.emplace(key, std::move(made)).first->second;
+}
+
+void Onednn::prepare_pack(int64_t k, int64_t n, DType dtype, WeightLayout layout, const float* weight, void* packed) {
+  packing(k, n, dtype, layout, weight, packed);
+}
+
+void Onednn::pack(int64_t k, int64_t n, DType dtype, WeightLayout layout, const float* weight, void* packed) {
+  const Packing& found = packing(k, n, dtype, layout, weight, packed);
+  const ThreadCount count(state_->threads);
+  const std::array<dnnl_exec_arg_t, 2> arguments{
+      {{DNNL_ARG_FROM, found.source.get()}, {DNNL_ARG_TO, found.destination.get()}}};
+  if (dnnl_primitive_execute(found.primitive.get(), state_->stream.get(), 2, arguments.data()) != dnnl_success) {
     throw InternalError("pack_weight", "oneDNN failed to reorder a weight");
   }
 }

@@ -72,11 +72,16 @@ class Onednn {
   bool execute(Gemm& gemm, const GemmPointers& pointers);
 
   int64_t packed_bytes(int64_t k, int64_t n, DType dtype);
-  /// f32 `weight` in `layout` (kPlain or kTransposed) -> packed B [k, n] of `dtype`.
+  /// f32 `weight` in `layout` (kPlain or kTransposed) -> packed B [k, n] of `dtype`. The first call for a pair of
+  /// addresses makes the objects that stand for them.
   void pack(int64_t k, int64_t n, DType dtype, WeightLayout layout, const float* weight, void* packed);
+  /// Makes those objects and packs nothing.
+  void prepare_pack(int64_t k, int64_t n, DType dtype, WeightLayout layout, const float* weight, void* packed);
 
  private:
   struct State;
+  struct Packing;
+  Packing& packing(int64_t k, int64_t n, DType dtype, WeightLayout layout, const float* weight, void* packed);
   std::unique_ptr<State> state_;
   bool has_fast_bf16_ = false;
   bool has_bf16_tiles_ = false;
