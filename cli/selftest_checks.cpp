@@ -159,7 +159,7 @@ std::vector<Check> check_instruction_sets() {
   const auto train = [](CpuIsa isa) { return train_small_model(*make_cpu_backend({.max_isa = isa})); };
   const SmallTraining generic = train(CpuIsa::kGeneric);
   std::vector<Check> checks;
-  for (const std::string name : {"generic", "avx2", "avx512", "avx512bf16"}) {
+  for (const std::string name : {"generic", "avx2", "avx512", "avx512bf16", "amx"}) {
     const CpuIsa isa = parse_cpu_isa(name);
     if (isa > detect_cpu_isa()) {
       checks.push_back({.name = name, .outcome = Outcome::kSkip, .detail = "this processor does not have it"});

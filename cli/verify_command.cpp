@@ -66,7 +66,7 @@ class VerifyCommand final : public Command {
     fields.add({.path = "isa",
                 .value = &device_.isa,
                 .help = "Highest instruction set the CPU kernels may use.",
-                .choices = {"auto", "generic", "avx2", "avx512", "avx512bf16"}});
+                .choices = {"auto", "generic", "avx2", "avx512", "avx512bf16", "amx"}});
   }
 
   ExitCode run(const CommandLine& line) override {

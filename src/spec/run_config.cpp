@@ -215,7 +215,7 @@ void DeviceSection::visit(Fields& fields) {
   fields.add({.path = "isa",
               .value = &isa,
               .help = "Highest instruction set the CPU kernels may use.",
-              .choices = {"auto", "generic", "avx2", "avx512", "avx512bf16"}});
+              .choices = {"auto", "generic", "avx2", "avx512", "avx512bf16", "amx"}});
   fields.add(
       {.path = "matmul_search",
        .value = &matmul_search,

@@ -26,7 +26,7 @@ TEST(Selftest, FindsNothingWrongHereAndLeavesNothingBehind) {
                            "accumulation", "packing", "generic", "thread count"}) {
     EXPECT_EQ(outcomes[name], "pass") << name;
   }
-  for (const char* name : {"avx2", "avx512", "avx512bf16", "thread scaling", "energy"}) {
+  for (const char* name : {"avx2", "avx512", "avx512bf16", "amx", "thread scaling", "energy"}) {
     EXPECT_TRUE(outcomes.contains(name)) << name;
     EXPECT_NE(outcomes[name], "FAIL") << name;
   }

@@ -9,7 +9,7 @@ namespace litespark {
 namespace {
 
 TEST(ProbeMatmul, EveryInstructionSetGivesTheKnownResult) {  // fault:C4
-  for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16}) {
+  for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16, CpuIsa::kAmx}) {
     if (isa > detect_cpu_isa()) continue;
     const auto backend = make_cpu_backend({.threads = 2, .max_isa = isa});
     for (const DType compute : {DType::kF32, DType::kBF16}) {

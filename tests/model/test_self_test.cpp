@@ -12,7 +12,7 @@ namespace {
 
 TEST(SelfTest, PassesOnSoundHardware) {
   for (const int threads : {1, 2}) {
-    for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx512Bf16}) {
+    for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAmx}) {
       const auto backend = make_cpu_backend({.threads = threads, .max_isa = isa});
       for (const DType compute : {DType::kF32, DType::kBF16}) EXPECT_NO_THROW(require_right_matmul(*backend, compute));
     }

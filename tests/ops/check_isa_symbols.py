@@ -18,7 +18,7 @@ def offences(listing):
     for line in listing.splitlines():
         member = re.match(r"(\S+)\.o:$", line)
         if member:
-            name = re.search(r"_(avx2|avx512|avx512bf16)\.cpp$", member.group(1))
+            name = re.search(r"_(avx2|avx512|avx512bf16|amx)\.cpp$", member.group(1))
             isa, current = (name.group(1) if name else None), member.group(1)
             continue
         symbol = re.match(r"[0-9a-f]+ ([A-Za-z]) (\S+)$", line)

@@ -19,7 +19,7 @@ namespace litespark::test {
 /// From generic up to what this processor has.
 inline std::vector<CpuIsa> usable_isas() {
   std::vector<CpuIsa> isas;
-  for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16}) {
+  for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16, CpuIsa::kAmx}) {
     if (isa <= detect_cpu_isa()) isas.push_back(isa);
   }
   return isas;

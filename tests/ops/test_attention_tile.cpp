@@ -149,6 +149,17 @@ TEST(AttentionTile, WideBlocksKeepTheErrorRule) {
   }
 }
 
+TEST(AttentionTile, WholeTilesOfAMatrixUnitAreRightWithinTheirRounding) {
+  for (const AttentionCase& c : single_documents(DType::kBF16)) {
+    const auto forward = c.forward(5);
+    expect_two_roundings(c.name(), run_forward<PlainTileMath<Vec16>, bf16>(c, forward.inputs),
+                         reference::evaluate<double>(forward.op, forward.inputs).at("out"));
+    const auto backward = c.backward(6);
+    expect_two_roundings(c.name(), run_backward<PlainTileMath<Vec16>, bf16>(c, backward.inputs),
+                         reference::evaluate<double>(backward.op, backward.inputs).at("dqkv"));
+  }
+}
+
 TEST(AttentionTile, PairsOfBf16AreRightWithinTheirRounding) {
   for (const AttentionCase& c : single_documents(DType::kBF16)) {
     const auto forward = c.forward(3);

@@ -13,7 +13,8 @@ TEST(CpuIsa, ParsesEveryDocumentedName) {
   EXPECT_EQ(parse_cpu_isa("avx2"), CpuIsa::kAvx2);
   EXPECT_EQ(parse_cpu_isa("avx512"), CpuIsa::kAvx512);
   EXPECT_EQ(parse_cpu_isa("avx512bf16"), CpuIsa::kAvx512Bf16);
-  EXPECT_EQ(parse_cpu_isa("auto"), CpuIsa::kAvx512Bf16);
+  EXPECT_EQ(parse_cpu_isa("amx"), CpuIsa::kAmx);
+  EXPECT_EQ(parse_cpu_isa("auto"), CpuIsa::kAmx);
   EXPECT_THROW(parse_cpu_isa("sse9"), ConfigError);
   EXPECT_THROW(parse_cpu_isa(""), ConfigError);
 }

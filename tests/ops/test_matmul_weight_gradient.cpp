@@ -22,7 +22,7 @@ std::vector<LinearCase> weight_gradient_cases() {
 }
 
 TEST(MatmulWeightGradient, KeepsTheErrorRule) {
-  for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16}) {
+  for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16, CpuIsa::kAmx}) {
     for (const LinearCase& c : weight_gradient_cases()) {
       const auto test = backward_weight_case(c, 1);
       expect_kernel_rule(test.name, execute_on_threads(isa, test), reference::evaluate<double>(test.op, test.inputs),
@@ -39,7 +39,7 @@ TEST(MatmulWeightGradient, F32HasTheSameBitsOnEveryInstructionSet) {
 }
 
 TEST(MatmulWeightGradient, ScratchOfTheSizeAskedForIsEnough) {
-  for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16}) {
+  for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16, CpuIsa::kAmx}) {
     Backend& backend = cpu_backend(isa, 2);
     for (const LinearCase& c : weight_gradient_cases()) {
       auto test = backward_weight_case(c, 2);
@@ -55,7 +55,7 @@ TEST(MatmulWeightGradient, ScratchOfTheSizeAskedForIsEnough) {
 
 // precision.gradient = "bf16": the f32 sum over all panels, rounded once at the end.
 TEST(MatmulWeightGradient, ABf16GradientIsTheRoundedF32One) {
-  for (const CpuIsa isa : {CpuIsa::kAvx2, CpuIsa::kAvx512Bf16}) {
+  for (const CpuIsa isa : {CpuIsa::kAvx2, CpuIsa::kAvx512Bf16, CpuIsa::kAmx}) {
     Backend& backend = cpu_backend(isa, 2);
     for (const LinearCase& c : weight_gradient_cases()) {
       if (c.dtype != DType::kBF16 || c.accumulate) continue;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/bf16.h"
+#include "ops/cpu/matrix_product.h"
 
 namespace litespark::test {
 
@@ -16,6 +17,7 @@ struct PairMath {
   };
   using Vec = Vec16;
   using Element = bf16;
+  static constexpr bool kMultipliesTiles = false;
   static constexpr int kMaxVecs = 4;
   static constexpr int kPair = 2;
   static constexpr int kExpDegree = 5;
@@ -48,6 +50,27 @@ struct PairMath {
     for (int i = 0; i < 16; ++i) {
       to[2 * i] = first[i];
       to[2 * i + 1] = second[i];
+    }
+  }
+};
+
+/// And what a matrix unit does (ops/cpu/tile_math_amx.h): whole products of bf16, one term after another.
+template <class Vec16>
+struct PlainTileMath : PairMath<Vec16> {
+  static constexpr bool kMultipliesTiles = true;
+
+  template <bool kAdd>
+  static void multiply_tiles(const cpu::MatrixProduct& product) {
+    for (int row = 0; row < product.rows; ++row) {
+      for (int column = 0; column < product.columns; ++column) {
+        float* const to = product.c + row * product.c_row + column;
+        float sum = kAdd ? *to : 0.0f;
+        for (int term = 0; term < product.terms; ++term) {
+          sum += to_float(product.a[row * product.a_row + term]) *
+                 to_float(product.b[term / 2 * product.b_pair + 2 * column + term % 2]);
+        }
+        *to = sum;
+      }
     }
   }
 };

@@ -104,6 +104,9 @@ void forward(const op::AttentionForward<Tensor>& op, const AttentionKernels& ker
 
 AttentionKernels attention_kernels(CpuIsa isa, DType dtype) {
   switch (isa) {
+    case CpuIsa::kAmx:
+      if (dtype == DType::kBF16) return attention_kernels_amx();
+      [[fallthrough]];
     case CpuIsa::kAvx512Bf16:
       if (dtype == DType::kBF16) return attention_kernels_avx512bf16();
       [[fallthrough]];

@@ -18,7 +18,7 @@ void weigh_gradients(const TilePosition& position, int vec, const AttentionBackw
   const Vec delta = Vec::load(task.deltas + vec * 16);
   const auto weigh = [&](int row, Vec& weight, Vec& dweight) {
     const int at = row * kAttentionTile + vec * 16;
-    weight = vec_exp_of_difference<Math::kExpDegree>(Vec::load(task.scores + at) - log_sum);
+    weight = vec_exp_of_difference<Math::kExpDegree>(load_score<Math>(task.scores + at, task.head.scale) - log_sum);
     if (needs_mask) weight = select(visible<Vec>(position, row, vec), weight, Vec::zero());
     dweight = weight * (Vec::load(task.dscores + at) - delta);
   };
@@ -38,12 +38,33 @@ void weigh_gradients(const TilePosition& position, int vec, const AttentionBackw
                         static_cast<Element*>(task.dweight_columns) + row * kAttentionTile + vec * 32);
     }
   }
+  if constexpr (Math::kMultipliesTiles) {
+    for (int row = rows; row < kAttentionTile; row += 2) {
+      for (int next = row; next < row + 2; ++next) {
+        Math::store(Vec::zero(), weights + next * kAttentionTile);
+        Math::store(Vec::zero(), dweights + next * kAttentionTile);
+      }
+      Math::store_pairs(Vec::zero(), Vec::zero(),
+                        static_cast<Element*>(task.dweight_columns) + row * kAttentionTile + vec * 32);
+    }
+  }
 }
 
 /// sums [tile, padded_dim] += weights [tile, tile] rows [tile, padded_dim]: what a key gets from the queries.
 template <class Math>
 void add_to_keys(const TilePosition& position, const AttentionHead& head, const typename Math::Element* weights,
                  const typename Math::Element* pairs, float* sums) {
+  if constexpr (Math::kMultipliesTiles) {
+    return Math::template multiply_tiles<true>({.a = weights,
+                                                .a_row = kAttentionTile,
+                                                .b = pairs,
+                                                .b_pair = 2 * int64_t{head.padded_dim},
+                                                .c = sums,
+                                                .c_row = head.padded_dim,
+                                                .rows = kAttentionTile,
+                                                .columns = head.padded_dim,
+                                                .terms = kAttentionTile});
+  }
   const int block_rows = position.is_diagonal() ? 16 : kAttentionTile;
   for (int row = 0; row < kAttentionTile; row += block_rows) {
     const int query = 16 * position.first_vec(row);
@@ -144,7 +165,14 @@ void begin_keys(const AttentionBackwardTask& task) {
     pack_rows<Math>(static_cast<const Value*>(task.values.data) + k0 * task.values.stride, task.values.stride, count,
                     head, static_cast<Element*>(task.value_rows) + offset);
     if constexpr (Math::kPair != 1) {
-      rows_to_pairs<Math>(keys, head.padded_dim, static_cast<Element*>(task.key_pairs) + offset);
+      auto* pairs = static_cast<Element*>(task.key_pairs) + offset;
+      if constexpr (Math::kMultipliesTiles) {
+        auto* rows = static_cast<Element*>(task.staging);
+        __builtin_memcpy(rows, keys, static_cast<size_t>(kAttentionTile * head.padded_dim) * sizeof(Element));
+        rows_to_left_factor<Math>(rows, head, pairs);
+      } else {
+        rows_to_pairs<Math>(keys, head.padded_dim, pairs);
+      }
     }
     for (int i = 0; i < kAttentionTile * head.padded_dim; i += 16) {
       Math::Vec::zero().store(task.key_sums + offset + i);

@@ -19,25 +19,30 @@ void update_softmax(const TilePosition& position, int vec, const AttentionForwar
   float* scores = task.scores + vec * 16;
   auto* weights = static_cast<typename Math::Element*>(task.weights) + vec * 16 * Math::kPair;
   const int rows = position.rows_seen_by(vec);
+  const float scale = task.head.scale;
   const bool needs_mask = position.needs_mask();
   const Vec before = Vec::load(unit.largest + vec * 16);
   Vec largest = before;
   if (needs_mask) {
     const Vec none = Vec::broadcast(-__builtin_inff());
     for (int row = 0; row < rows; ++row) {
-      const Vec score = select(visible<Vec>(position, row, vec), Vec::load(scores + row * kAttentionTile), none);
+      const Vec score =
+          select(visible<Vec>(position, row, vec), load_score<Math>(scores + row * kAttentionTile, scale), none);
       score.store(scores + row * kAttentionTile);
       largest = max(score, largest);
     }
   } else {
-    for (int row = 0; row < rows; ++row) largest = max(Vec::load(scores + row * kAttentionTile), largest);
+    for (int row = 0; row < rows; ++row) {
+      largest = max(load_score<Math>(scores + row * kAttentionTile, scale), largest);
+    }
   }
   largest.store(unit.largest + vec * 16);
   const Vec factor = vec_exp_of_difference<Math::kExpDegree>(before - largest);
   factor.store(task.rescale + vec * 16);
   Vec total = Vec::load(unit.total + vec * 16) * factor;
   const auto weigh = [&](int row) {
-    const Vec score = Vec::load(scores + row * kAttentionTile);
+    const float* const at = scores + row * kAttentionTile;
+    const Vec score = needs_mask ? Vec::load(at) : load_score<Math>(at, scale);
     const Vec weight = vec_exp_of_difference<Math::kExpDegree>(score - largest);
     return needs_mask ? select(less(score, Vec::broadcast(kNoScore)), Vec::zero(), weight) : weight;
   };
@@ -53,6 +58,11 @@ void update_softmax(const TilePosition& position, int vec, const AttentionForwar
     }
   }
   total.store(unit.total + vec * 16);
+  if constexpr (Math::kMultipliesTiles) {
+    for (int row = rows; row < kAttentionTile; row += 2) {
+      Math::store_pairs(Vec::zero(), Vec::zero(), weights + row * kAttentionTile);
+    }
+  }
 }
 
 template <class Math>
@@ -128,8 +138,7 @@ void attention_forward(const AttentionForwardTask& task) {
       pack_rows<Math>(values, task.values.stride, count, head, static_cast<Element*>(task.values_tile));
     } else {
       pack_rows<Math>(values, task.values.stride, count, head, static_cast<Element*>(task.staging));
-      rows_to_pairs<Math>(static_cast<const Element*>(task.staging), head.padded_dim,
-                          static_cast<Element*>(task.values_tile));
+      rows_to_left_factor<Math>(static_cast<Element*>(task.staging), head, static_cast<Element*>(task.values_tile));
     }
     for (int64_t unit = 0; unit < num_units; ++unit) {
       const UnitPlace place(task, unit);

@@ -55,7 +55,7 @@ struct AttentionForwardTask {
 
   // Scratch of the calling thread.
   void* keys_tile = nullptr;    ///< [tile, padded_dim] elements
-  void* values_tile = nullptr;  ///< the same
+  void* values_tile = nullptr;  ///< the same; on a matrix unit [padded_dim, tile]
   void* staging = nullptr;      ///< [tile, padded_dim] f32
   float* scores = nullptr;      ///< [tile, tile]
   void* weights = nullptr;      ///< [tile, tile] elements; may be `scores` where elements are f32
@@ -81,7 +81,8 @@ struct AttentionBackwardTask {
   // Scratch of the calling thread; "keys" counts key_end - key_begin rounded up to whole tiles.
   void* key_rows = nullptr;     ///< [keys, padded_dim] elements
   void* value_rows = nullptr;   ///< the same
-  void* key_pairs = nullptr;    ///< the same, pairs of rows interleaved; `key_rows` where elements are f32
+  void* key_pairs = nullptr;    ///< the same, pairs of rows interleaved (on a matrix unit tiles [padded_dim, tile]);
+                                ///< `key_rows` where elements are f32
   float* key_sums = nullptr;    ///< [keys, padded_dim]: gradient before scaling
   float* value_sums = nullptr;  ///< the same
   void* query_rows = nullptr;   ///< [tile, padded_dim] elements, and the next three as well
@@ -123,6 +124,7 @@ AttentionKernels attention_kernels_avx2(DType dtype);
 AttentionKernels attention_kernels_avx512(DType dtype);
 /// bf16 only.
 AttentionKernels attention_kernels_avx512bf16();
+AttentionKernels attention_kernels_amx();
 
 /// The best of the above for a processor.
 AttentionKernels attention_kernels(CpuIsa isa, DType dtype);

@@ -56,6 +56,27 @@ void rows_to_pairs(const typename Math::Element* rows, int columns, typename Mat
   }
 }
 
+/// [tile, padded_dim] -> what add_weighted takes: pairs of rows, or [padded_dim, tile] for a matrix unit. `rows` is the
+/// beginning of a buffer of f32 elements, whose second half is overwritten.
+template <class Math>
+void rows_to_left_factor(typename Math::Element* rows, const AttentionHead& head, typename Math::Element* to) {
+  if constexpr (!Math::kMultipliesTiles) {
+    rows_to_pairs<Math>(rows, head.padded_dim, to);
+  } else {
+    auto* pairs = rows + kAttentionTile * head.padded_dim;
+    rows_to_pairs<Math>(rows, head.padded_dim, pairs);
+    // A pair moves as one 32-bit unit.
+    const auto* from = reinterpret_cast<const float*>(pairs);
+    auto* units = reinterpret_cast<float*>(to);
+    constexpr int kUnits = kAttentionTile / 2;
+    for (int pair = 0; pair < kUnits; pair += 16) {
+      for (int d = 0; d < head.padded_dim; d += 16) {
+        Math::Vec::transpose(from + pair * head.padded_dim + d, head.padded_dim, units + d * kUnits + pair, kUnits);
+      }
+    }
+  }
+}
+
 /// [padded_dim, tile] f32 -> rows [tile, padded_dim].
 template <class Math>
 void columns_to_rows(const float* columns, const AttentionHead& head, float* rows) {
@@ -106,10 +127,22 @@ inline typename Vec::Mask visible(const TilePosition& position, int row, int vec
   return both(not_later, less(behind, Vec::broadcast(static_cast<float>(position.window) - 0.5f)));
 }
 
-/// scores [tile, tile] = factor * left right: the tile's keys (or values) against the query columns.
+/// scores [tile, tile] = factor * left right: the tile's keys (or values) against the query columns. A matrix unit
+/// leaves out the factor.
 template <class Math>
 void tile_scores(const TilePosition& position, const AttentionHead& head, const typename Math::Element* left,
                  const typename Math::Element* columns, float factor, float* scores) {
+  if constexpr (Math::kMultipliesTiles) {
+    return Math::template multiply_tiles<false>({.a = left,
+                                                 .a_row = head.padded_dim,
+                                                 .b = columns,
+                                                 .b_pair = 2 * kAttentionTile,
+                                                 .c = scores,
+                                                 .c_row = kAttentionTile,
+                                                 .rows = kAttentionTile,
+                                                 .columns = kAttentionTile,
+                                                 .terms = head.padded_dim});
+  }
   TileProduct<Math> product{.a = left,
                             .a_row = head.padded_dim,
                             .a_step = Math::kPair,
@@ -134,10 +167,47 @@ void tile_scores(const TilePosition& position, const AttentionHead& head, const 
   }
 }
 
-/// sums [dim, tile] = sums * lane factors + pairs^T weights: values (or keys) weighted by the tile. `factors` null: 1.
+/// A score as tile_scores left it, times the factor if that is still missing.
+template <class Math>
+inline typename Math::Vec load_score(const float* from, float factor) {
+  if constexpr (Math::kMultipliesTiles) {
+    return Math::Vec::load(from) * Math::Vec::broadcast(factor);
+  } else {
+    return Math::Vec::load(from);
+  }
+}
+
+/// What add_weighted does on a matrix unit: always the whole tile, in which what a query does not see weighs zero.
+template <class Math>
+void add_weighted_tiles(const AttentionHead& head, const typename Math::Element* columns,
+                        const typename Math::Element* weights, const float* factors, float* sums) {
+  using Vec = typename Math::Vec;
+  if (factors != nullptr) {
+    Vec lanes[kAttentionTile / 16];
+    for (int vec = 0; vec < kAttentionTile / 16; ++vec) lanes[vec] = Vec::load(factors + 16 * vec);
+    for (int d = 0; d < head.dim; ++d) {
+      float* const row = sums + d * kAttentionTile;
+      for (int vec = 0; vec < kAttentionTile / 16; ++vec)
+        (Vec::load(row + 16 * vec) * lanes[vec]).store(row + 16 * vec);
+    }
+  }
+  Math::template multiply_tiles<true>({.a = columns,
+                                       .a_row = kAttentionTile,
+                                       .b = weights,
+                                       .b_pair = 2 * kAttentionTile,
+                                       .c = sums,
+                                       .c_row = kAttentionTile,
+                                       .rows = head.padded_dim,
+                                       .columns = kAttentionTile,
+                                       .terms = kAttentionTile});
+}
+
+/// sums [dim, tile] = sums * lane factors + pairs^T weights: values (or keys) weighted by the tile, as
+/// rows_to_left_factor gives them. `factors` null: 1.
 template <class Math>
 void add_weighted(const TilePosition& position, const AttentionHead& head, const typename Math::Element* pairs,
                   const typename Math::Element* weights, const float* factors, float* sums) {
+  if constexpr (Math::kMultipliesTiles) return add_weighted_tiles<Math>(head, pairs, weights, factors, sums);
   TileProduct<Math> product{.a = pairs,
                             .a_row = Math::kPair,
                             .a_step = int64_t{head.padded_dim} * Math::kPair,

@@ -4,12 +4,18 @@
 
 #include "ops/cpu/vec16_avx512.h"
 
-namespace litespark::cpu::avx512bf16 {
+namespace litespark::cpu {
+#if defined(__AMX_BF16__)
+namespace amx {
+#else
+namespace avx512bf16 {
+#endif
 
 struct Bf16Math {
   using Vec = Vec16;
   using Element = bf16;
   using Operand = __m512bh;
+  static constexpr bool kMultipliesTiles = false;
   static constexpr int kMaxVecs = 4;
   static constexpr int kPair = 2;
   static constexpr int kExpDegree = 5;  ///< 1e-7: results are rounded to bf16
@@ -44,4 +50,5 @@ struct Bf16Math {
   }
 };
 
-}  // namespace litespark::cpu::avx512bf16
+}  // namespace of the instruction set
+}  // namespace litespark::cpu

@@ -50,6 +50,7 @@ std::string_view isa_name(CpuIsa isa) {
     case CpuIsa::kAvx2: return "avx2";
     case CpuIsa::kAvx512: return "avx512";
     case CpuIsa::kAvx512Bf16: return "avx512bf16";
+    case CpuIsa::kAmx: return "amx";
   }
   return "unknown";
 }

@@ -98,6 +98,21 @@ struct AdamWPart {
   float decay;  ///< 1 - learning rate * weight decay
 };
 
+inline constexpr int kPackColumns = 64;
+/// Rows (f32), or pairs of rows (bf16), of one block.
+inline constexpr int kPackSteps = 16;
+
+/// A block of a weight B [k, n] to be packed: 64 columns from `from` on, 16 rows of f32 or 32 of bf16, into
+/// [16, 64] floats or [16, 64, 2] bf16. `stride` leads from row to row, or from column to column where B lies
+/// transposed.
+struct PackBlock {
+  const float* from;
+  int64_t stride;
+  int rows;     ///< that are there; the others become zero
+  int columns;  ///< the same
+  void* to;
+};
+
 /// Arrays are indexed by dtype: 0 for f32, 1 for bf16 (`index_of`). With two indices: residual, then compute dtype.
 struct KernelTable {
   void (*convert[2][2])(const void* from, void* to, int64_t size);
@@ -110,6 +125,7 @@ struct KernelTable {
   SoftmaxStatistics (*softmax_statistics[2])(const void* logits, int64_t size);
   void (*softmax_gradient[2])(const SoftmaxGradientRow& row);
   double (*square_sum[2])(const void* values, int64_t size);
+  void (*pack[2][2])(const PackBlock& block);  ///< by whether B lies transposed, then by the packed dtype
   void (*adamw[op::kNumWeightForms][2][2])(const AdamWPart& part);  ///< by form, moments' and gradient's dtype
 };
 

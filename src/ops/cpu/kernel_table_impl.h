@@ -6,6 +6,7 @@
 #include "ops/cpu/elementwise_kernels.h"
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/norm_kernels.h"
+#include "ops/cpu/pack_kernels.h"
 #include "ops/cpu/rope_kernels.h"
 #include "ops/cpu/softmax_kernels.h"
 #include "ops/cpu/swiglu_kernels.h"
@@ -37,6 +38,7 @@ constexpr KernelTable make_kernel_table() {
       .softmax_statistics = {softmax_statistics<Vec, float>, softmax_statistics<Vec, bf16>},
       .softmax_gradient = {softmax_gradient<Vec, float>, softmax_gradient<Vec, bf16>},
       .square_sum = {square_sum<Vec, float>, square_sum<Vec, bf16>},
+      .pack = {{pack_rows_f32<Vec>, pack_rows_bf16<Vec>}, {pack_columns_f32<Vec>, pack_columns_bf16<Vec>}},
       .adamw = {},
   };
   fill_adamw<Vec, op::WeightForm::kMaster>(table);

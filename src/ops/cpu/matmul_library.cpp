@@ -304,28 +304,73 @@ void MatmulLibrary::run(const op::MatmulBackwardInput<Tensor>& op) {
            op.scratch);
 }
 
-void MatmulLibrary::prepare(const op::PackWeight<Tensor>& op) {
-  const DType compute = op.compute_bf16 ? DType::kBF16 : DType::kF32;
-  if (packed_layout(compute, op.form) != WeightLayout::kPacked) return;
+/// One packed copy: B [k, n] of the product, and how the weight lies.
+struct MatmulLibrary::PackPlan {
+  int64_t k = 0, n = 0;
+  DType compute = DType::kF32;
+  WeightLayout layout = WeightLayout::kPlain;  ///< of the weight
+  bool is_reordered = false;                   ///< else the rows are copied as they are
+  bool is_in_blocks = false;                   ///< by our own kernels, else by the library
+};
+
+MatmulLibrary::PackPlan MatmulLibrary::plan_pack(const op::PackWeight<Tensor>& op) const {
   const bool forward = op.form == op::PackForm::kForward;
+  PackPlan plan{.k = forward ? op.weight.columns() : op.weight.rows(),
+                .n = forward ? op.weight.rows() : op.weight.columns(),
+                .compute = op.compute_bf16 ? DType::kBF16 : DType::kF32,
+                .layout = forward ? WeightLayout::kTransposed : WeightLayout::kPlain};
+  plan.is_reordered = packed_layout(plan.compute, op.form) == WeightLayout::kPacked;
+  plan.is_in_blocks = plan.is_reordered && onednn_.is_packed_in_blocks(plan.k, plan.n, element_type(plan.compute));
+  return plan;
+}
+
+void MatmulLibrary::prepare(const op::PackWeight<Tensor>& op) {
+  const PackPlan plan = plan_pack(op);
+  if (!plan.is_reordered || plan.is_in_blocks) return;
   const auto* weight = static_cast<const float*>(op.weight.dtype == DType::kF32 ? op.weight.data : op.scratch.data);
-  onednn_.prepare_pack(forward ? op.weight.columns() : op.weight.rows(),
-                       forward ? op.weight.rows() : op.weight.columns(), element_type(compute),
-                       forward ? WeightLayout::kTransposed : WeightLayout::kPlain, weight, op.packed.data);
+  onednn_.prepare_pack(plan.k, plan.n, element_type(plan.compute), plan.layout, weight, op.packed.data);
+}
+
+void MatmulLibrary::pack_blocks(const PackPlan& plan, const float* weight, void* packed) const {
+  const DType element = element_type(plan.compute);
+  const bool is_transposed = plan.layout == WeightLayout::kTransposed;
+  const auto pack = kernel_table(isa_).pack[is_transposed ? 1 : 0][index_of(element)];
+  const int64_t block_rows = element == DType::kBF16 ? 2 * kPackSteps : kPackSteps;
+  const int64_t num_blocks = ceil_div(plan.k, block_rows);
+  const int64_t block_bytes = block_rows * kPackColumns * dtype_bytes(element);
+  const int64_t row_stride = is_transposed ? 1 : plan.n;
+  const int64_t column_stride = is_transposed ? plan.k : 1;
+  const auto pack_block = [&](int64_t row, int64_t column) {
+    const int64_t index = column / kPackColumns * num_blocks + row / block_rows;
+    pack({.from = weight + row * row_stride + column * column_stride,
+          .stride = is_transposed ? column_stride : row_stride,
+          .rows = static_cast<int>(std::min(block_rows, plan.k - row)),
+          .columns = static_cast<int>(std::min<int64_t>(kPackColumns, plan.n - column)),
+          .to = static_cast<std::byte*>(packed) + index * block_bytes});
+  };
+  // Along the weight's own rows, whichever way they lie.
+  if (is_transposed) {
+    parallel_blocks(threads_, ceil_div(plan.n, kPackColumns), [&](int64_t index) {
+      for (int64_t row = 0; row < plan.k; row += block_rows) pack_block(row, index * kPackColumns);
+    });
+  } else {
+    parallel_blocks(threads_, num_blocks, [&](int64_t index) {
+      for (int64_t column = 0; column < plan.n; column += kPackColumns) pack_block(index * block_rows, column);
+    });
+  }
 }
 
 void MatmulLibrary::run(const op::PackWeight<Tensor>& op) {
-  const bool forward = op.form == op::PackForm::kForward;
-  const DType compute = op.compute_bf16 ? DType::kBF16 : DType::kF32;
-  const LinearShape shape{.in_features = op.weight.columns(), .out_features = op.weight.rows(), .compute = compute};
+  const PackPlan plan = plan_pack(op);
+  const LinearShape shape{
+      .in_features = op.weight.columns(), .out_features = op.weight.rows(), .compute = plan.compute};
   const int64_t bytes = packed_bytes(shape, op.form);
   if (op.packed.bytes() < bytes) throw InternalError("pack_weight", "packed copy too small", op.packed.bytes(), bytes);
   const float* weight = f32_weight(op, kernel_table(isa_), threads_);
-  if (packed_layout(compute, op.form) == WeightLayout::kPacked) {
-    const int64_t k = forward ? shape.in_features : shape.out_features;
-    const int64_t n = forward ? shape.out_features : shape.in_features;
-    onednn_.pack(k, n, element_type(compute), forward ? WeightLayout::kTransposed : WeightLayout::kPlain, weight,
-                 op.packed.data);
+  if (plan.is_in_blocks) {
+    pack_blocks(plan, weight, op.packed.data);
+  } else if (plan.is_reordered) {
+    onednn_.pack(plan.k, plan.n, element_type(plan.compute), plan.layout, weight, op.packed.data);
   } else {
     auto* copy = static_cast<float*>(op.packed.data);
     parallel_ranges(threads_, bytes / 4, kConvertBlock,

@@ -68,6 +68,7 @@ class MatmulLibrary final : public BackendSizes {
 
  private:
   struct RowPlan;
+  struct PackPlan;
   struct RowCall;
   struct SlicePlan;
   struct SliceCall;
@@ -88,6 +89,8 @@ class MatmulLibrary final : public BackendSizes {
   void run_panels(const op::MatmulBackwardWeight<Tensor>& op, const PanelKernels& kernels, float* gradient,
                   std::byte* scratch) const;
   void run_slices(const op::MatmulBackwardWeight<Tensor>& op, float* gradient, std::byte* scratch);
+  PackPlan plan_pack(const op::PackWeight<Tensor>& op) const;
+  void pack_blocks(const PackPlan& plan, const float* weight, void* packed) const;
   void prepare_rows(const RowProduct& product, const void* packed);
   void run_rows(const RowProduct& product, const GemmPointers& pointers, const Tensor& scratch);
 

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kStretchTokens = 2048;
 /// Tokens summed in registers: a panel of so many stays in the first-level cache, or close.
 constexpr int64_t kBlockTokens = 512;
-static_assert(kStretchTokens % kBlockTokens == 0 && kBlockTokens % 2 == 0);
+static_assert(kStretchTokens % kBlockTokens == 0 && kBlockTokens % 32 == 0);
 
 struct PanelPlan {
   PanelPlan(int64_t num_tokens, int64_t num_outputs, int64_t num_inputs, const PanelKernels& kernels, int threads)
@@ -64,20 +64,20 @@ struct Stretch {
 
   void pack_inputs(int64_t panel, int64_t block) const {
     const int64_t first = block * kBlockTokens;
-    kernels.pack({.values = x + (first * plan.inputs + panel * kPanelColumns) * value_bytes,
-                  .stride = plan.inputs,
-                  .tokens = std::min(kBlockTokens, tokens - first),
-                  .columns = columns_of(panel, plan.inputs),
-                  .panel = input_panel(panel) + kernels.panel_bytes(first)});
+    kernels.pack_inputs({.values = x + (first * plan.inputs + panel * kPanelColumns) * value_bytes,
+                         .stride = plan.inputs,
+                         .tokens = std::min(kBlockTokens, tokens - first),
+                         .columns = columns_of(panel, plan.inputs),
+                         .panel = input_panel(panel) + kernels.panel_bytes(first)});
   }
 
   void run_task(int64_t slice, int64_t group) const {
     std::byte* outputs = scratch + (plan.num_panels + omp_get_thread_num()) * plan.panel_bytes;
-    kernels.pack({.values = dy + slice * kPanelColumns * value_bytes,
-                  .stride = plan.outputs,
-                  .tokens = tokens,
-                  .columns = columns_of(slice, plan.outputs),
-                  .panel = outputs});
+    kernels.pack_outputs({.values = dy + slice * kPanelColumns * value_bytes,
+                          .stride = plan.outputs,
+                          .tokens = tokens,
+                          .columns = columns_of(slice, plan.outputs),
+                          .panel = outputs});
     const int64_t end = std::min(plan.num_panels, (group + 1) * plan.task_panels);
     for (int64_t panel = group * plan.task_panels; panel < end; ++panel) {
       for (int64_t first = 0; first < tokens; first += kBlockTokens) {
@@ -97,8 +97,9 @@ struct Stretch {
 }  // namespace
 
 std::optional<PanelKernels> MatmulLibrary::weight_gradient_kernels(DType dtype) const {
-  // The library's tiles (AMX) are several times as fast as vectors; without AVX2 its kernels are the better ones too.
-  if (isa_ == CpuIsa::kGeneric || (dtype == DType::kBF16 && onednn_.has_bf16_tiles())) return std::nullopt;
+  // Without AVX2 the library's kernels are the better ones.
+  if (isa_ == CpuIsa::kGeneric) return std::nullopt;
+  if (dtype == DType::kBF16 && isa_ == CpuIsa::kAmx) return panel_kernels_amx();
   if (dtype == DType::kBF16 && native_bf16_) return panel_kernels_avx512bf16();
   return isa_ == CpuIsa::kAvx2 ? panel_kernels_avx2(dtype) : panel_kernels_avx512(dtype);
 }

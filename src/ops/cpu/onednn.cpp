@@ -107,6 +107,7 @@ struct Onednn::State {
   std::map<GemmProblem, Gemm> gemms;
   std::map<GemmProblem, int64_t> scratch_bytes;
   std::map<PackKey, memory::desc> packed_descs;
+  std::map<PackKey, bool> in_blocks;
   std::map<std::pair<PackKey, WeightLayout>, dnnl::reorder> reorders;
   std::map<std::tuple<PackKey, WeightLayout, const void*, const void*>, Packing> packings;
 
@@ -226,6 +227,15 @@ bool Onednn::execute(Gemm& gemm, const GemmPointers& pointers) {
 
 int64_t Onednn::packed_bytes(int64_t k, int64_t n, DType dtype) {
   return static_cast<int64_t>(state_->packed_desc(k, n, dtype).get_size());
+}
+
+bool Onednn::is_packed_in_blocks(int64_t k, int64_t n, DType dtype) {
+  const State::PackKey key{k, n, dtype};
+  const auto found = state_->in_blocks.find(key);
+  if (found != state_->in_blocks.end()) return found->second;
+  const auto blocks = dtype == DType::kBF16 ? memory::format_tag::BA16a64b2a : memory::format_tag::BA16a64b;
+  const bool is_known = state_->packed_desc(k, n, dtype) == memory::desc({k, n}, library_type(dtype), blocks);
+  return state_->in_blocks.emplace(key, is_known).first->second;
 }
 
 Onednn::Packing& Onednn::packing(int64_t k, int64_t n, DType dtype, WeightLayout layout, const float* weight,

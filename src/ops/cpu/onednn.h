@@ -72,6 +72,9 @@ class Onednn {
   bool execute(Gemm& gemm, const GemmPointers& pointers);
 
   int64_t packed_bytes(int64_t k, int64_t n, DType dtype);
+  /// Whether the packed B [k, n] is a row of blocks of 64 columns, each a row of blocks of 16 rows (f32) or 32 rows in
+  /// pairs (bf16): what the kernel table's `pack` writes, faster than the library reorders.
+  bool is_packed_in_blocks(int64_t k, int64_t n, DType dtype);
   /// f32 `weight` in `layout` (kPlain or kTransposed) -> packed B [k, n] of `dtype`. The first call for a pair of
   /// addresses makes the objects that stand for them.
   void pack(int64_t k, int64_t n, DType dtype, WeightLayout layout, const float* weight, void* packed);

@@ -16,6 +16,7 @@ struct F32Math {
   using Vec = Vec16;
   using Element = float;
   using Operand = Vec16;
+  static constexpr bool kMultipliesTiles = false;  ///< on a matrix unit: see tile_math_amx.h
   static constexpr int kMaxVecs = kVecs;
   static constexpr int kPair = 1;       ///< consecutive terms of a sum that lie side by side in an operand
   static constexpr int kExpDegree = 6;  ///< full f32 precision

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sixteen float lanes as one AVX-512 register. Same names and same order of sums as vec16_avx2.h and vec16_generic.h.
-// Only for sources named *_avx512.cpp and *_avx512bf16.cpp; they differ in flags, so each has a namespace of its own.
+// Only for sources named *_avx512.cpp, *_avx512bf16.cpp and *_amx.cpp; they differ in flags, so each has a namespace of
+// its own.
 #pragma once
 
 #include <immintrin.h>
@@ -10,7 +11,9 @@
 #include "core/bf16.h"
 
 namespace litespark::cpu {
-#ifdef __AVX512BF16__
+#if defined(__AMX_BF16__)
+namespace amx {
+#elif defined(__AVX512BF16__)
 namespace avx512bf16 {
 #else
 namespace avx512 {
@@ -144,5 +147,5 @@ inline void Vec16::transpose(const float* from, int64_t from_stride, float* to, 
   }
 }
 
-}  // namespace avx512 or avx512bf16
+}  // namespace of the instruction set
 }  // namespace litespark::cpu

@@ -14,7 +14,8 @@ namespace litespark::cpu {
 inline constexpr int kPanelColumns = 64;
 
 /// Columns of some tokens as a panel [ceil(tokens / pair), kPanelColumns, pair] of elements: f32 and pair = 1, or bf16
-/// and pair = 2. What is not there (columns, the last pair's second token) is zero.
+/// and pair = 2. What is not there (columns, the last pair's second token) is zero. A matrix unit takes pieces of its
+/// own (matmul_weight_gradient_amx.cpp).
 struct PanelPacking {
   const void* values = nullptr;  ///< first token, first column
   int64_t stride = 0;            ///< values from token to token
@@ -35,14 +36,16 @@ struct PanelProduct {
 };
 
 struct PanelKernels {
-  void (*pack)(const PanelPacking& packing) = nullptr;
+  void (*pack_outputs)(const PanelPacking& packing) = nullptr;
+  void (*pack_inputs)(const PanelPacking& packing) = nullptr;
   void (*multiply)(const PanelProduct& product) = nullptr;
   bool bf16_elements = false;
+  int token_step = 1;  ///< tokens that a panel is filled up to a multiple of
 
   int64_t element_bytes() const { return bf16_elements ? 2 : 4; }
   /// Of `tokens` tokens of one panel.
   int64_t panel_bytes(int64_t tokens) const {
-    return (bf16_elements ? (tokens + 1) / 2 * 2 : tokens) * kPanelColumns * element_bytes();
+    return (tokens + token_step - 1) / token_step * token_step * kPanelColumns * element_bytes();
   }
 };
 
@@ -50,5 +53,6 @@ PanelKernels panel_kernels_avx2(DType dtype);
 PanelKernels panel_kernels_avx512(DType dtype);
 /// bf16 only.
 PanelKernels panel_kernels_avx512bf16();
+PanelKernels panel_kernels_amx();
 
 }  // namespace litespark::cpu

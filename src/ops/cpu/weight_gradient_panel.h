@@ -88,7 +88,11 @@ void multiply_panels(const PanelProduct& product) {
 
 template <class Math, class Value>
 PanelKernels make_panel_kernels() {
-  return {.pack = pack_panel<Math, Value>, .multiply = multiply_panels<Math>, .bf16_elements = Math::kPair == 2};
+  return {.pack_outputs = pack_panel<Math, Value>,
+          .pack_inputs = pack_panel<Math, Value>,
+          .multiply = multiply_panels<Math>,
+          .bf16_elements = Math::kPair == 2,
+          .token_step = Math::kPair};
 }
 
 }  // namespace litespark::cpu
