@@ -33,6 +33,7 @@ stop_on_failure() {
   shift
   "$@" || { failed=$((failed + 1)); finish; }
 }
+nccl_targets() { ninja -C build/cuda -t targets all | grep -oE '^(test_dist_nccl|bench_nccl):' | tr -d :; }
 find_nvcc() { command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null; }
 
 stop_on_failure "packages" tools/install.sh test
@@ -43,7 +44,8 @@ if [ "$labels" != fast ]; then
   if nvcc=$(find_nvcc); then
     heading "CUDA code: compile"
     if cmake --preset cuda -DLITESPARK_TESTS=ON -DLITESPARK_BENCH=ON -DCMAKE_CUDA_COMPILER="$nvcc" &&
-      cmake --build build/cuda -j "$cores" --target litespark test_ops_cuda bench_cuda_ops bench_cuda_matmul_attention; then
+      cmake --build build/cuda -j "$cores" --target litespark test_ops_cuda bench_cuda_ops bench_cuda_matmul_attention \
+        $(nccl_targets); then
       passed=$((passed + 1))
     else
       failed=$((failed + 1))

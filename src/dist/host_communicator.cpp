@@ -2,18 +2,44 @@
 #include "dist/host_communicator.h"
 
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <utility>
 
 #include "core/error.h"
+#include "dist/ordered_reduce.h"
 
 namespace litespark::dist {
+
+void HostEngine::transfer(std::span<const Message> sent, std::span<const Message> received) {
+  link_.transfer(sent, received, deadline_);
+}
+
+std::byte* HostEngine::inbox(int64_t bytes) {
+  if (static_cast<int64_t>(inbox_.size()) < bytes) inbox_.resize(static_cast<size_t>(bytes));
+  return inbox_.data();
+}
+
+void HostEngine::reduce(void* out, const void* own, int64_t num_elements, DType dtype, Reduction reduction) {
+  const std::byte* other = inbox_.data();
+  inputs_.clear();
+  for (int rank = 0; rank < size(); ++rank) {
+    inputs_.push_back(rank == this->rank() ? own : other);
+    if (rank != this->rank()) other += num_elements * dtype_bytes(dtype);
+  }
+  reduce_in_order(out, inputs_, num_elements, dtype, reduction);
+}
+
+void HostEngine::copy(void* destination, const void* source, int64_t bytes) {
+  std::memcpy(destination, source, static_cast<size_t>(bytes));
+}
 
 HostCommunicator::HostCommunicator(std::unique_ptr<Link> link, Options options)
     : link_(std::move(link)),
       options_(options),
       place_{.name = link_->name(), .rank = link_->rank(), .size = link_->size()},
-      collectives_(*link_, options.collectives),
+      engine_(*link_),
+      collectives_(engine_, options.collectives),
       thread_([this] { work(); }) {}
 
 HostCommunicator::~HostCommunicator() {
@@ -116,7 +142,8 @@ void HostCommunicator::make(const CommCall& call) {
       std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(options_.timeout_seconds));
   std::string what;
   try {
-    collectives_.run(call, std::chrono::steady_clock::now() + timeout);
+    engine_.set_deadline(std::chrono::steady_clock::now() + timeout);
+    collectives_.run(call);
     const std::lock_guard lock(mutex_);
     ++num_done_;
     return;

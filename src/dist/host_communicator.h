@@ -10,18 +10,41 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "dist/comm_call.h"
-#include "dist/host_collectives.h"
 #include "dist/link.h"
+#include "dist/ordered_collectives.h"
 
 namespace litespark::dist {
+
+/// Messages of a link, sums and copies on the CPU.
+class HostEngine final : public CollectiveEngine {
+ public:
+  explicit HostEngine(Link& link) : link_(link) {}
+
+  /// Of all transfers until the next.
+  void set_deadline(Deadline deadline) { deadline_ = deadline; }
+
+  int rank() const override { return link_.rank(); }
+  int size() const override { return link_.size(); }
+  void transfer(std::span<const Message> sent, std::span<const Message> received) override;
+  std::byte* inbox(int64_t bytes) override;
+  void reduce(void* out, const void* own, int64_t num_elements, DType dtype, Reduction reduction) override;
+  void copy(void* destination, const void* source, int64_t bytes) override;
+
+ private:
+  Link& link_;
+  Deadline deadline_;
+  std::vector<std::byte> inbox_;
+  std::vector<const void*> inputs_;
+};
 
 class HostCommunicator final : public Communicator {
  public:
   struct Options {
     double timeout_seconds = 600;  ///< of each call, from its beginning
-    HostCollectives::Options collectives;
+    OrderedCollectives::Options collectives;
   };
 
   HostCommunicator(std::unique_ptr<Link> link, Options options);
@@ -55,7 +78,8 @@ class HostCommunicator final : public Communicator {
   std::unique_ptr<Link> link_;
   Options options_;
   CallPlace place_;
-  HostCollectives collectives_;
+  HostEngine engine_;
+  OrderedCollectives collectives_;
   int64_t step_ = 0;       ///< of the calling thread
   int64_t num_calls_ = 0;  ///< likewise
 

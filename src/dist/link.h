@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The little that an engine on the host must do for a communicator: labelled messages between ranks, in order, with a
-// deadline. What is built of them (host_collectives) is the same for threads, Gloo and MPI, and so are its bits.
+// deadline. What is built of them (ordered_collectives) is the same for threads, Gloo and MPI, and so are its bits.
 #pragma once
 
 #include <chrono>
@@ -9,19 +9,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "dist/comm_call.h"
+#include "dist/ordered_collectives.h"
 
 namespace litespark::dist {
 
 using Deadline = std::chrono::steady_clock::time_point;
-
-/// Bytes to or from another rank.
-struct Message {
-  int rank = 0;
-  void* data = nullptr;  ///< only read when it is sent
-  int64_t bytes = 0;
-  CallLabel label;  ///< of a received message: what it must be
-};
 
 /// Why a transfer failed, in words that name the rank. A communicator makes a CommError of it.
 class LinkFailure : public std::runtime_error {

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+#include "dist/nccl/nccl_communicator.h"
+#include "gpu_ranks.h"
+#include "support/error_text.h"
+
+namespace litespark {
+namespace {
+
+using test::GpuRank;
+using test::run_gpu_ranks;
+
+Tensor floats_on(const GpuRank& rank, const std::vector<float>& values) {
+  const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
+  const Tensor tensor{.data = rank.memory.allocate(bytes),
+                      .dtype = DType::kF32,
+                      .shape = {static_cast<int64_t>(values.size())},
+                      .device = Device::kCuda};
+  rank.memory.write(tensor.data, values.data(), bytes);
+  return tensor;
+}
+
+std::vector<float> read(const GpuRank& rank, const Tensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.num_elements()));
+  rank.memory.read(values.data(), tensor.data, tensor.bytes());
+  return values;
+}
+
+void expect_conformance(int size, bool is_ordered) {
+  for (const test::ConformanceCase& item : test::conformance_cases()) {
+    SCOPED_TRACE(item.name);
+    // A small inbox, so that sums in rank order come in many stretches.
+    EXPECT_NO_THROW(run_gpu_ranks(size, {.timeout_seconds = 60, .is_ordered = is_ordered, .inbox_bytes = 1 << 16},
+                                  [&](const GpuRank& rank) { item.run(rank.communicator, rank.memory); }));
+  }
+}
+
+/// Records two calls into a graph and replays it on values that change in between.
+void expect_replays(int size, bool is_ordered) {
+  run_gpu_ranks(size, {.timeout_seconds = 60, .is_ordered = is_ordered}, [&](const GpuRank& rank) {
+    Communicator& communicator = rank.communicator;
+    const int me = communicator.rank();
+    const Tensor sum = floats_on(rank, {1, 2, 3});
+    const Tensor most = floats_on(rank, {0});
+    communicator.wait(communicator.all_reduce(sum, Reduction::kSum));
+    communicator.barrier();
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    const CommTicket first = communicator.all_reduce(sum, Reduction::kSum);
+    const CommTicket second = communicator.all_reduce(most, Reduction::kMax);
+    communicator.wait(first);
+    communicator.wait(second);
+    ASSERT_EQ(cudaStreamEndCapture(rank.stream, &graph), cudaSuccess);
+    cudaGraphExec_t executable = nullptr;
+    ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+    for (int round = 0; round < 5; ++round) {
+      const std::vector<float> own = {static_cast<float>(me + round), 1.0f, static_cast<float>(round)};
+      const auto number = static_cast<float>(10 * round + me);
+      rank.memory.write(sum.data, own.data(), sum.bytes());
+      rank.memory.write(most.data, &number, most.bytes());
+      ASSERT_EQ(cudaGraphLaunch(executable, rank.stream), cudaSuccess);
+      const auto n = static_cast<float>(size);
+      EXPECT_EQ(read(rank, sum), (std::vector<float>{n * (n - 1) / 2 + n * static_cast<float>(round), n,
+                                                     n * static_cast<float>(round)}));
+      EXPECT_EQ(read(rank, most), (std::vector<float>{static_cast<float>(10 * round + size - 1)}));
+    }
+    communicator.barrier();
+    cudaGraphExecDestroy(executable);
+    cudaGraphDestroy(graph);
+  });
+}
+
+// With one GPU.
+
+TEST(NcclCommunicator, OneRankAloneDoesWhatEveryCallSays) {
+  expect_conformance(1, false);
+}
+
+TEST(NcclCommunicator, OneRankAloneReplaysItsCallsFromAGraph) {
+  expect_replays(1, false);
+}
+
+TEST(NcclCommunicator, CallsBeginWhenTheOpsBeforeThemAreDone) {
+  run_gpu_ranks(1, {.timeout_seconds = 60}, [&](const GpuRank& rank) {
+    const std::vector<float> zeros(1 << 24, 0.0f);
+    const Tensor source = floats_on(rank, zeros);
+    const Tensor copy = floats_on(rank, zeros);
+    for (int round = 1; round <= 20; ++round) {
+      // Long enough that a call which did not wait would read the round before.
+      ASSERT_EQ(cudaMemsetAsync(source.data, round, static_cast<size_t>(source.bytes()), rank.stream), cudaSuccess);
+      rank.communicator.wait(rank.communicator.all_to_all(copy, source));
+      uint8_t last = 0;
+      rank.memory.read(&last, static_cast<std::byte*>(copy.data) + copy.bytes() - 1, 1);
+      ASSERT_EQ(last, round);
+    }
+  });
+}
+
+TEST(NcclCommunicator, ManyMoreCallsThanItWatchesAtOncePassThrough) {
+  run_gpu_ranks(1, {.timeout_seconds = 60}, [&](const GpuRank& rank) {
+    const Tensor data = floats_on(rank, {5});
+    for (int call = 0; call < 3000; ++call) rank.communicator.all_reduce(data, Reduction::kSum);
+    rank.communicator.barrier();
+    EXPECT_EQ(read(rank, data), std::vector<float>{5});
+  });
+}
+
+TEST(NcclCommunicator, AnAbortedCommunicatorRefusesEveryLaterCall) {
+  run_gpu_ranks(1, {.timeout_seconds = 60}, [&](const GpuRank& rank) {
+    const Tensor data = floats_on(rank, {5});
+    rank.communicator.set_step(3);
+    rank.communicator.abort("the test wants it");
+    EXPECT_EQ(error_text<CommError>([&] { rank.communicator.all_reduce(data, Reduction::kSum); }),
+              "[nccl rank 0 of 1] aborted: the test wants it");
+    EXPECT_THROW(rank.communicator.barrier(), CommError);
+  });
+}
+
+// fault:B16
+TEST(NcclCommunicator, ARankThatNobodyJoinsGivesUpAtTheDeadline) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(contains(error_text<CommError>([&] {
+                         make_nccl_communicator({.id = make_nccl_id(), .rank = 0, .size = 2, .timeout_seconds = 2});
+                       }),
+                       "not all ranks came before the deadline"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
+TEST(NcclCommunicator, ABarrierIsRefusedInAGraph) {
+  run_gpu_ranks(1, {.timeout_seconds = 60}, [&](const GpuRank& rank) {
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    EXPECT_THROW(rank.communicator.barrier(), InternalError);
+    ASSERT_EQ(cudaStreamEndCapture(rank.stream, &graph), cudaSuccess);
+    cudaGraphDestroy(graph);
+  });
+}
+
+// With several.
+
+class ManyGpus : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (test::num_gpus() < GetParam()) GTEST_SKIP() << "needs " << GetParam() << " GPUs";
+  }
+};
+
+TEST_P(ManyGpus, DoWhatEveryCallSays) {
+  expect_conformance(GetParam(), false);
+}
+
+TEST_P(ManyGpus, DoWhatEveryCallSaysWithSumsInRankOrder) {
+  expect_conformance(GetParam(), true);
+}
+
+TEST_P(ManyGpus, ReplayTheirCallsFromAGraph) {
+  expect_replays(GetParam(), false);
+  expect_replays(GetParam(), true);
+}
+
+// fault:B16
+TEST_P(ManyGpus, EndEveryFaultInAnError) {
+  for (const test::FaultCase& item : test::fault_cases()) {
+    if (item.needs_labels) continue;
+    SCOPED_TRACE(item.name);
+    EXPECT_NO_THROW(run_gpu_ranks(GetParam(), {.timeout_seconds = test::kFaultTimeoutSeconds},
+                                  [&](const GpuRank& rank) { item.run(rank.communicator, rank.memory); }));
+  }
+}
+
+TEST_P(ManyGpus, FindAtABarrierThatARankMadeAnotherCall) {
+  run_gpu_ranks(GetParam(), {.timeout_seconds = 20}, [&](const GpuRank& rank) {
+    const bool is_odd = rank.communicator.rank() == rank.communicator.size() - 1;
+    // The same bytes under another name: NCCL itself sees no difference.
+    Tensor data = floats_on(rank, {1, 2, 3, 4});
+    if (is_odd) data.shape = {2, 2};
+    const std::string text = error_text<CommError>([&] {
+      rank.communicator.wait(rank.communicator.broadcast(data, 0));
+      rank.communicator.barrier();
+    });
+    EXPECT_TRUE(contains(text, "did not make the same calls"));
+    const int named = is_odd ? 0 : GetParam() - 1;
+    EXPECT_TRUE(contains(text, "rank " + std::to_string(named) + " did not"));
+  });
+}
+
+TEST_P(ManyGpus, NoticeALateRankInsideAGraph) {
+  run_gpu_ranks(GetParam(), {.timeout_seconds = test::kFaultTimeoutSeconds}, [&](const GpuRank& rank) {
+    Communicator& communicator = rank.communicator;
+    const Tensor data = floats_on(rank, {1});
+    communicator.wait(communicator.all_reduce(data, Reduction::kSum));
+    communicator.barrier();
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    communicator.wait(communicator.all_reduce(data, Reduction::kSum));
+    ASSERT_EQ(cudaStreamEndCapture(rank.stream, &graph), cudaSuccess);
+    cudaGraphExec_t executable = nullptr;
+    ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+    if (communicator.rank() != communicator.size() - 1) {
+      ASSERT_EQ(cudaGraphLaunch(executable, rank.stream), cudaSuccess);
+      cudaStreamSynchronize(rank.stream);  // ends because the watching thread aborts
+      EXPECT_TRUE(contains(error_text<CommError>([&] { communicator.barrier(); }), "in a CUDA graph"));
+    }
+    cudaGraphExecDestroy(executable);
+    cudaGraphDestroy(graph);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ManyGpus, testing::Values(2, 3, 4), testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace litespark
