@@ -23,6 +23,9 @@ struct StepState {
   int64_t supervised_tokens = 0;   ///< labels that were not ignored
   int64_t bad_tokens = 0;          ///< token ids or labels outside the vocabulary: must stay 0
   double gradient_square_sum = 0;  ///< of the unnormalised gradients
+  // Of several ranks only, written just before the optimizer.
+  int64_t batch_tokens = 0;   ///< tokens of the step's micro-batches
+  int64_t stop_requests = 0;  ///< ranks that were asked to stop
 
   // Decided on the device once all gradients are there.
   float gradient_norm = 0;     ///< of the normalised gradient, before clipping

@@ -9,9 +9,22 @@ namespace {
 /// Ops are issued far ahead of the device, so the one that an error is reported at need not be the one that failed.
 constexpr const char* kMayBeEarlier = "; an op before it may have failed: device.debug_sync = true names the very one";
 
+void require_ranks(const ProgramOptions& options, const Communicator* communicator) {
+  const int64_t ranks = communicator == nullptr ? 1 : communicator->size();
+  const int64_t rank = communicator == nullptr ? 0 : communicator->rank();
+  if (options.data_ranks == ranks && options.data_rank == rank) return;
+  const auto text = [](int64_t which, int64_t of) {
+    return "rank " + std::to_string(which) + " of " + std::to_string(of);
+  };
+  throw InternalError("executor", "the communicator is not the program's", text(rank, ranks),
+                      text(options.data_rank, options.data_ranks));
+}
+
 }  // namespace
 
-Executor::Executor(Program program, Backend& backend) : program_(std::move(program)), backend_(backend) {
+Executor::Executor(Program program, Backend& backend, Communicator* communicator)
+    : program_(std::move(program)), backend_(backend), communicator_(communicator) {
+  require_ranks(program_.options, communicator_);
   persistent_ = backend_.allocate(program_.memory->persistent_bytes());
   arena_ = backend_.allocate(program_.memory->arena_bytes());
   if (program_.memory->host_bytes() > 0) host_ = backend_.allocate_pinned(program_.memory->host_bytes());
@@ -21,15 +34,25 @@ Executor::Executor(Program program, Backend& backend) : program_(std::move(progr
   const std::vector<float> rope =
       rope_table(program_.config.rope, program_.config.head_dim, program_.tensors[program_.rope_table].shape[0]);
   write(program_.rope_table, rope.data(), static_cast<int64_t>(rope.size() * sizeof(float)));
-  for (const auto& [phase, tape] : program_.tapes) {
-    BoundPhase bound_phase{.phase = phase};
-    for (const TapeEntry& entry : tape.entries()) {
-      bound_phase.ops.push_back(bind_op(entry.op, [&](TensorId id) { return tensor(id); }));
-      validate(bound_phase.ops.back());
-      backend_.prepare(bound_phase.ops.back());
+  for (const auto& [phase, tape] : program_.tapes) bind_phase(phase, tape);
+}
+
+void Executor::bind_phase(Phase phase, const Tape& tape) {
+  BoundPhase bound_phase{.phase = phase};
+  const auto prepare = [&]<class Op>(const Op& op) {
+    if constexpr (op::Communication<Op>) {
+      bound_phase.meets_ranks = true;
+      calls_.resize(std::max(calls_.size(), static_cast<size_t>(op.call) + 1));
+    } else {
+      backend_.prepare(op);
     }
-    phases_.push_back(std::move(bound_phase));
+  };
+  for (const TapeEntry& entry : tape.entries()) {
+    bound_phase.ops.push_back(bind_op(entry.op, [&](TensorId id) { return tensor(id); }));
+    validate(bound_phase.ops.back());
+    std::visit(prepare, bound_phase.ops.back());
   }
+  phases_.push_back(std::move(bound_phase));
 }
 
 int64_t Executor::allocated_bytes() const {
@@ -48,11 +71,31 @@ Executor::BoundPhase& Executor::bound(Phase phase) {
 void Executor::run_op(const BoundPhase& bound_phase, size_t index) {
   last_issued_ = {.phase = &bound_phase, .op = index};
   try {
-    std::visit([&](const auto& op) { backend_.run(op); }, bound_phase.ops[index]);
+    std::visit(
+        [&]<class Op>(const Op& op) {
+          if constexpr (op::Communication<Op>) {
+            communicate(op);
+          } else {
+            backend_.run(op);
+          }
+        },
+        bound_phase.ops[index]);
     if (debug_sync_) backend_.synchronize();
   } catch (const DeviceError& error) {
     throw DeviceError(last_issued_text(), error.what() + std::string(debug_sync_ ? "" : kMayBeEarlier));
   }
+}
+
+void Executor::communicate(const op::ReduceScatter<Tensor>& op) {
+  calls_[static_cast<size_t>(op.call)] = communicator_->reduce_scatter(op.shard, op.data, Reduction::kSum);
+}
+
+void Executor::communicate(const op::AllGather<Tensor>& op) {
+  calls_[static_cast<size_t>(op.call)] = communicator_->all_gather(op.data, op.shard);
+}
+
+void Executor::communicate(const op::CommWait<Tensor>& op) {
+  communicator_->wait(calls_[static_cast<size_t>(op.call)]);
 }
 
 void Executor::run_ops(const BoundPhase& bound_phase) {
@@ -83,7 +126,8 @@ void Executor::run(Phase phase) {
     run_ops(bound_phase);
     return;
   }
-  if (bound_phase.was_run && bound_phase.can_be_captured && !bound_phase.graph && !bound_phase.ops.empty()) {
+  const bool is_recorded = bound_phase.can_be_captured && (!bound_phase.meets_ranks || records_communication_);
+  if (bound_phase.was_run && is_recorded && !bound_phase.graph && !bound_phase.ops.empty()) {
     bound_phase.graph = backend_.capture([&] { run_ops(bound_phase); });
     bound_phase.can_be_captured = bound_phase.graph != nullptr;
   }
@@ -164,6 +208,13 @@ StepState Executor::read_state() const {
 
 void Executor::write_state(const StepState& state) {
   write(program_.state, &state, sizeof(state));
+}
+
+void Executor::write_rank_counts(int64_t batch_tokens, int64_t stop_requests) {
+  constexpr size_t kFirst = offsetof(StepState, batch_tokens);
+  static_assert(offsetof(StepState, stop_requests) == kFirst + sizeof(int64_t));
+  const std::array<int64_t, 2> counts = {batch_tokens, stop_requests};
+  backend_.copy_to_device(static_cast<std::byte*>(tensor(program_.state).data) + kFirst, counts.data(), sizeof(counts));
 }
 
 void Executor::begin_step(const StepState& state) {

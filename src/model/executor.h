@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/step_state.h"
+#include "dist/communicator.h"
 #include "ops/backend.h"
 #include "spec/program.h"
 
@@ -30,11 +31,14 @@ class OpObserver {
 class Executor {
  public:
   /// Allocates exactly Program::memory's total, binds and validates every op. Throws ConfigError when the memory is not
-  /// there, InternalError when a tape breaks an op's contract.
-  Executor(Program program, Backend& backend);
+  /// there, InternalError when a tape breaks an op's contract. `communicator`: of the program's data ranks, where there
+  /// are several; outlives this.
+  Executor(Program program, Backend& backend, Communicator* communicator = nullptr);
 
   const Program& program() const { return program_; }
   Backend& backend() const { return backend_; }
+  /// nullptr where there is one rank.
+  Communicator* communicator() const { return communicator_; }
   /// Bytes really allocated on the device: the plan's total.
   int64_t allocated_bytes() const;
 
@@ -42,6 +46,8 @@ class Executor {
   /// unless somebody observes them. Throws InternalError when the program has no such phase.
   void run(Phase phase);
   void set_observer(OpObserver* observer) { observer_ = observer; }
+  /// Whether phases in which ranks meet are recorded like others, for communicators whose calls can be. Default: not.
+  void set_records_communication(bool is_on) { records_communication_ = is_on; }
   bool is_observed() const { return observer_ != nullptr; }
   /// Tells the observer, if there is one, what the host does from here to the next op.
   void enter(std::string_view scope) const {
@@ -67,6 +73,8 @@ class Executor {
   void write_state(const StepState& state);
   /// Writes the inputs and accumulators of `state` and leaves what the device keeps. Does not wait.
   void begin_step(const StepState& state);
+  /// What several ranks sum beside losses: written behind the micro-batches, in front of the optimizer. Does not wait.
+  void write_rank_counts(int64_t batch_tokens, int64_t stop_requests);
   /// Every op alone, with a wait behind it, so that an error names the very op; for finding one, since it is slow.
   void set_debug_sync(bool is_on) { debug_sync_ = is_on; }
   /// Runs `call`, which waits for the device; a DeviceError out of it also says what was issued last.
@@ -86,6 +94,7 @@ class Executor {
     std::unique_ptr<CapturedGraph> graph;
     bool was_run = false;  ///< kernels are loaded and libraries warm: it may be recorded
     bool can_be_captured = true;
+    bool meets_ranks = false;  ///< has calls of the communicator
   };
 
   /// What an error that is noticed late is held against.
@@ -99,6 +108,10 @@ class Executor {
   void run_ops(const BoundPhase& bound_phase);
   void run_observed(const BoundPhase& bound_phase);
   void run_op(const BoundPhase& bound_phase, size_t index);
+  void bind_phase(Phase phase, const Tape& tape);
+  void communicate(const op::ReduceScatter<Tensor>& op);
+  void communicate(const op::AllGather<Tensor>& op);
+  void communicate(const op::CommWait<Tensor>& op);
   std::string last_issued_text() const;
   [[noreturn]] void rethrow_late(const DeviceError& error) const;
   void check_size(TensorId id, int64_t bytes) const;
@@ -106,6 +119,8 @@ class Executor {
 
   Program program_;
   Backend& backend_;
+  Communicator* communicator_;
+  std::vector<CommTicket> calls_;  ///< under way, by the number that the tape gives them
   std::unique_ptr<DeviceMemory> persistent_;
   std::unique_ptr<DeviceMemory> arena_;
   std::unique_ptr<DeviceMemory> host_;  ///< pinned; absent when the plan has no host tensors
@@ -113,6 +128,7 @@ class Executor {
   std::vector<BoundPhase> phases_;
   OpObserver* observer_ = nullptr;
   bool debug_sync_ = false;
+  bool records_communication_ = false;
   Issued last_issued_;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/bf16_rounding.h"
+#include "core/error.h"
 #include "core/rng.h"
 #include "core/threads.h"
 #include "io/hf_folder.h"
@@ -65,6 +66,28 @@ const ParamTensors& tensors_of(const Executor& executor, int64_t param) {
   return executor.program().param_tensors.at(static_cast<size_t>(param));
 }
 
+/// Whichever of master, weight and remainder are there.
+void write_values(Executor& executor, const ParamTensors& tensors, std::span<const float> values) {
+  if (tensors.master.has_value()) write_floats(executor, tensors.master, values);
+  const bool has_copy = tensors.weight.has_value() && tensors.weight != tensors.master;
+  if (has_copy && !tensors.master.has_value() && executor.program().options.master == MasterWeights::kBF16) {
+    write_floats(executor, tensors.weight, values);  // nothing stands beside it
+    return;
+  }
+  if (!has_copy && !tensors.remainder.has_value()) return;
+  std::vector<bf16> weight(has_copy ? values.size() : 0);
+  std::vector<uint16_t> remainder(tensors.remainder.has_value() ? values.size() : 0);
+  for_stretches(values.size(), [&](size_t first, size_t end) {
+    for (size_t i = first; i < end; ++i) {
+      const SplitFloat split = split_float(values[i]);
+      if (!weight.empty()) weight[i] = split.weight;
+      if (!remainder.empty()) remainder[i] = split.remainder;
+    }
+  });
+  if (!weight.empty()) write_all(executor, tensors.weight, weight);
+  if (!remainder.empty()) write_all(executor, tensors.remainder, remainder);
+}
+
 std::vector<float> get_floats(const Executor& executor, TensorId id) {
   std::vector<float> values(static_cast<size_t>(executor.program().tensors[id].shape.num_elements()));
   read_floats(executor, id, values);
@@ -97,29 +120,25 @@ void read_floats(const Executor& executor, TensorId id, std::span<float> values,
 }
 
 void set_parameter(Executor& executor, int64_t param, std::span<const float> values) {
-  const ParamTensors& tensors = tensors_of(executor, param);
-  if (tensors.master.has_value()) write_floats(executor, tensors.master, values);
-  if (!tensors.weight.has_value() || tensors.weight == tensors.master) return;
-  const bool is_only_bf16 = !tensors.master.has_value() && !tensors.remainder.has_value();
-  if (is_only_bf16) {
-    write_floats(executor, tensors.weight, values);
-    return;
-  }
-  std::vector<bf16> weight(values.size());
-  std::vector<uint16_t> remainder(tensors.remainder.has_value() ? values.size() : 0);
-  for_stretches(values.size(), [&](size_t first, size_t end) {
-    for (size_t i = first; i < end; ++i) {
-      const SplitFloat split = split_float(values[i]);
-      weight[i] = split.weight;
-      if (!remainder.empty()) remainder[i] = split.remainder;
-    }
-  });
-  write_all(executor, tensors.weight, weight);
-  if (!remainder.empty()) write_all(executor, tensors.remainder, remainder);
+  const ParamTensors& whole = tensors_of(executor, param);
+  write_values(executor, whole, values);
+  const ParamShard& shard = executor.program().shards.at(static_cast<size_t>(param));
+  if (shard.count == 0) return;
+  const ParamTensors piece{.master = whole.master.has_value() ? TensorId{} : shard.tensors.master,
+                           .remainder = whole.remainder.has_value() ? TensorId{} : shard.tensors.remainder};
+  write_values(executor, piece, values.subspan(static_cast<size_t>(shard.first), static_cast<size_t>(shard.count)));
 }
 
 void read_parameter(const Executor& executor, int64_t param, std::span<float> values, SideReader* side) {
   const ParamTensors& tensors = tensors_of(executor, param);
+  const ParamTensors& shard = executor.program().shards.at(static_cast<size_t>(param)).tensors;
+  const bool is_whole = tensors.master.has_value() || tensors.remainder.has_value() ||
+                        executor.program().options.master == MasterWeights::kBF16;
+  if (!is_whole) {
+    throw InternalError(executor.program().params.params[static_cast<size_t>(param)].name, "is held in pieces",
+                        shard.master.has_value() ? "a piece of the master" : "a piece of the remainder",
+                        "gather_masters");
+  }
   if (!tensors.remainder.has_value()) {
     read_floats(executor, tensors.master.has_value() ? tensors.master : tensors.weight, values, side);
     return;
@@ -140,6 +159,10 @@ std::vector<float> get_parameter(const Executor& executor, int64_t param) {
 
 std::vector<float> get_gradient(const Executor& executor, int64_t param) {
   return get_floats(executor, tensors_of(executor, param).gradient);
+}
+
+void make_weights_whole(Executor& executor) {
+  if (executor.program().tape(Phase::kGather) != nullptr) executor.run(Phase::kGather);
 }
 
 void pack_weights(Executor& executor) {

@@ -19,7 +19,8 @@ void initialise_weights(Executor& executor, uint64_t seed);
 /// Sets one parameter from [param shape] f32 values, in whatever form the program keeps it (MasterWeights), the bf16
 /// copy beside its master included. Call pack_weights after the last one.
 void set_parameter(Executor& executor, int64_t param, std::span<const float> values);
-/// The f32 values of one parameter, exact in every form. `side`: read beside the ops, by another thread.
+/// The f32 values of one parameter, exact in every form. `side`: read beside the ops, by another thread. Throws
+/// InternalError when this rank holds only a piece of them (model/gather.h).
 void read_parameter(const Executor& executor, int64_t param, std::span<float> values, SideReader* side = nullptr);
 std::vector<float> get_parameter(const Executor& executor, int64_t param);
 /// The unnormalised gradient that the last backward left.
@@ -31,6 +32,10 @@ void read_floats(const Executor& executor, TensorId id, std::span<float> values,
 
 /// Masters from a Hugging Face folder, checked against the table first. Runs Phase::kPack.
 void load_weights(Executor& executor, const std::filesystem::path& folder);
+
+/// After a step of several ranks, before anything but the next step reads weights: brings every rank what the others
+/// updated. All ranks call it; nothing where packing has done so, and with one rank.
+void make_weights_whole(Executor& executor);
 
 /// Refreshes every packed copy.
 void pack_weights(Executor& executor);

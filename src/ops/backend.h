@@ -125,6 +125,8 @@ class Backend {
   virtual void run(const op::OffloadFetch<Tensor>&) = 0;
   virtual void run(const op::OffloadWait<Tensor>&) = 0;
   virtual void run(const op::Checksum<Tensor>&) = 0;
+  virtual void run(const op::PutStepSums<Tensor>&) = 0;
+  virtual void run(const op::TakeStepSums<Tensor>&) = 0;
 };
 
 /// Throws InternalError unless shapes, dtypes and devices of the op agree with its contract. Run once per op when a

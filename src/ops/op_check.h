@@ -65,5 +65,10 @@ void check_contract(const op::OffloadStore<Tensor>& op);
 void check_contract(const op::OffloadFetch<Tensor>& op);
 void check_contract(const op::OffloadWait<Tensor>& op);
 void check_contract(const op::Checksum<Tensor>& op);
+void check_contract(const op::PutStepSums<Tensor>& op);
+void check_contract(const op::TakeStepSums<Tensor>& op);
+void check_contract(const op::ReduceScatter<Tensor>& op);
+void check_contract(const op::AllGather<Tensor>& op);
+void check_contract(const op::CommWait<Tensor>& op);
 
 }  // namespace litespark

@@ -87,12 +87,7 @@ void declare_gradients(Program& program) {
                                                       .view = &ParamTensors::gradient});
 }
 
-}  // namespace
-
-void declare_flat_tensors(Program& program, bool packs) {
-  program.param_tensors.resize(program.params.params.size());
-  declare_weights(program, packs);
-  if (!program.options.has_training) return;
+void declare_optimizer(Program& program) {
   declare_gradients(program);
   const auto moment = [&](const char* name, TensorId ParamTensors::*view) {
     return declare_flat(program, {.name = name,
@@ -103,6 +98,19 @@ void declare_flat_tensors(Program& program, bool packs) {
   };
   program.flat.first_moment = moment("first_moment", &ParamTensors::first_moment);
   program.flat.second_moment = moment("second_moment", &ParamTensors::second_moment);
+}
+
+}  // namespace
+
+void declare_flat_tensors(Program& program, bool packs) {
+  program.param_tensors.resize(program.params.params.size());
+  declare_weights(program, packs);
+  if (program.options.has_training) declare_optimizer(program);
+  for (size_t index = 0; index < program.param_tensors.size(); ++index) {
+    program.shards.push_back({.first = 0,
+                              .count = program.params.params[index].shape.num_elements(),
+                              .tensors = program.param_tensors[index]});
+  }
 }
 
 }  // namespace litespark

@@ -162,6 +162,7 @@ void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t lay
 void LlamaEmitter::backward_block(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient) {
   backward_mlp(block, layer, gradient);
   backward_attention(block, layer, gradient);
+  reduce_layer(layer);
 }
 
 void LlamaEmitter::backward_embedding(const ResidualGradient& gradient) {
@@ -174,11 +175,13 @@ void LlamaEmitter::backward_embedding(const ResidualGradient& gradient) {
                                                                   {2 * num_tokens() + vocab + 1}, Owner::kScratch),
                                              // A tied head has written its part of this gradient already.
                                              .accumulate = accumulate_ || program_.config.tie_word_embeddings});
+  reduce_bucket("embedding");
 }
 
 void LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const HeadActivations& head) {
   const int64_t num_layers = program_.config.num_hidden_layers;
   const Shape stream_shape{num_tokens(), program_.config.hidden_size};
+  reduce_bucket("head");
   ResidualGradient gradient;
   gradient.stream = temporary(tape_.phase() + ".stream_gradient", program_.options.residual, stream_shape);
   gradient.cast = casts_residual()
@@ -212,7 +215,9 @@ void LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const H
     last = first - 1;
   }
   stage_.clear();
+  reduce_bucket("small");
   backward_embedding(gradient);
+  finish_reductions();
 }
 
 }  // namespace litespark

@@ -44,6 +44,12 @@ class LlamaEmitter {
 
   /// From here on block inputs go to Program::offloaded in forward and come back in backward. Needs Recompute::kBlock.
   void offload_inputs() { offloads_ = true; }
+  /// Where several ranks train: weights are waited for in front of each block, gradients reduced behind it.
+  struct Meetings {
+    bool gathers_weights = false;
+    bool reduces_gradients = false;
+  };
+  void meet_ranks(const Meetings& meetings) { meetings_ = meetings; }
   /// Embedding and all blocks.
   std::vector<BlockActivations> forward_blocks();
   /// Final norm, then for each chunk of rows: logits, loss, and with `training` their gradients.
@@ -100,6 +106,13 @@ class LlamaEmitter {
   TensorId fetch_input(int64_t layer);
   void await_input(BlockActivations& block, int64_t layer, TensorId fetched);
 
+  // llama_ranks.cpp
+  void start_gathers();
+  void await_weights(int64_t layer);
+  void reduce_bucket(std::string_view name);
+  void reduce_layer(int64_t layer);
+  void finish_reductions();
+
   // llama_backward.cpp
   BlockActivations recomputed(const BlockActivations& kept, int64_t layer);
   std::vector<BlockActivations> recomputed_segment(const std::vector<BlockActivations>& blocks, int64_t first,
@@ -133,6 +146,7 @@ class LlamaEmitter {
   BatchTensors batch_;
   bool accumulate_;
   bool offloads_ = false;
+  Meetings meetings_;
   std::string stage_;  ///< part of tensor names: tells a recomputed tensor from the first one
 };
 

@@ -162,6 +162,7 @@ std::vector<BlockActivations> LlamaEmitter::forward_blocks() {
   // Where matmuls read packed copies there is no bf16 copy beside an f32 master, and lookups read the master: with
   // remainders they must see the same values.
   const bool reads_master = sizes_.packs_weights(program_.options.compute);
+  start_gathers();
   tape_.enter("forward.embedding");
   tape_.push(op::EmbeddingForward<TensorId>{.out = embedded,
                                             .table = embedding.weight.has_value() ? embedding.weight : embedding.master,
@@ -173,6 +174,7 @@ std::vector<BlockActivations> LlamaEmitter::forward_blocks() {
   TensorId stream = embedded;
   TensorId delta;
   for (int64_t layer = 0; layer < program_.config.num_hidden_layers; ++layer) {
+    await_weights(layer);
     blocks.push_back(forward_block(layer, stream, delta));
     store_input(blocks, layer);
     stream = blocks.back().middle;

@@ -34,6 +34,7 @@ HeadActivations LlamaEmitter::head_and_loss(const BlockActivations& last, bool t
   TensorTable& tensors = program_.tensors;
   const int64_t hidden = program_.config.hidden_size;
   const int64_t chunk_rows = std::min(program_.options.head_chunk_rows, num_tokens());
+  await_weights(-1);
   HeadActivations head = final_norm(last);
   if (training) {
     head.normed_gradient =

@@ -5,10 +5,12 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/step_state.h"
+#include "spec/communication_tape.h"
 #include "spec/flat_tensors.h"
 #include "spec/llama_emitter.h"
 #include "spec/optimizer_tape.h"
 #include "spec/program.h"
+#include "spec/sharded_tensors.h"
 
 namespace litespark {
 namespace {
@@ -57,6 +59,19 @@ void validate_options(const ModelConfig& config, const ProgramOptions& options) 
       (options.recompute_every <= 0 || options.recompute_every > config.num_hidden_layers)) {
     throw ConfigError("memory.recompute_every", "out of range", options.recompute_every,
                       "1 to " + std::to_string(config.num_hidden_layers));
+  }
+}
+
+void validate_ranks(const ProgramOptions& options) {
+  if (options.data_ranks < 1 || options.data_rank < 0 || options.data_rank >= options.data_ranks) {
+    throw InternalError("data_rank", "out of range", options.data_rank,
+                        "0 to " + std::to_string(options.data_ranks - 1));
+  }
+  if (options.data_ranks == 1) return;
+  if (!options.has_training) throw InternalError("data_ranks", "share training only", options.data_ranks, 1);
+  if (options.has_checksums) {
+    throw ConfigError("device.verify_every", "compares the gradients of one rank", options.data_ranks, "one rank",
+                      "set device.verify_every = 0");
   }
 }
 
@@ -127,7 +142,11 @@ void use_masters_as_weights(Program& program) {
 
 void declare_params(Program& program, const BackendSizes& sizes) {
   const bool packs = sizes.packs_weights(program.options.compute);
-  declare_flat_tensors(program, packs);
+  if (program.options.data_ranks > 1) {
+    declare_sharded_tensors(program, packs);
+  } else {
+    declare_flat_tensors(program, packs);
+  }
   if (packs) {
     declare_packed_copies(program, sizes);
   } else if (program.options.compute == DType::kF32) {
@@ -147,9 +166,12 @@ void declare_offloaded(Program& program) {
 }
 
 void add_train_tape(Program& program, const BackendSizes& sizes, Phase phase) {
+  const bool is_first = phase == Phase::kTrainFirst;
+  const bool is_last = phase == Phase::kTrainLast || !program.options.accumulates;
   Tape tape{std::string(phase_name(phase))};
-  LlamaEmitter emitter(program, sizes, tape, program.batch, phase == Phase::kTrainNext);
+  LlamaEmitter emitter(program, sizes, tape, program.batch, !is_first);
   if (program.options.offloads_activations) emitter.offload_inputs();
+  if (program.options.data_ranks > 1) emitter.meet_ranks({.gathers_weights = is_first, .reduces_gradients = is_last});
   const std::vector<BlockActivations> blocks = emitter.forward_blocks();
   const HeadActivations head = emitter.head_and_loss(blocks.back(), true);
   emitter.backward(blocks, head);
@@ -208,8 +230,11 @@ std::string_view phase_name(Phase phase) {
     case Phase::kPack: return "pack";
     case Phase::kTrainFirst: return "train_first";
     case Phase::kTrainNext: return "train_next";
+    case Phase::kTrainLast: return "train_last";
     case Phase::kChecksum: return "checksum";
     case Phase::kOptimizer: return "optimizer";
+    case Phase::kGather: return "gather";
+    case Phase::kSumState: return "sum_state";
     case Phase::kEval: return "eval";
     case Phase::kLogits: return "logits";
     case Phase::kPrefill: return "prefill";
@@ -228,6 +253,7 @@ const Tape* Program::tape(Phase phase) const {
 Program make_llama_program(const ModelConfig& config, const ProgramOptions& options, const BackendSizes& sizes) {
   config.validate();
   validate_options(config, options);
+  validate_ranks(options);
   Program program{.config = config, .options = options};
   program.sizes_are_exact = sizes.exact();
   program.beyond_plan_bytes = sizes.beyond_plan_bytes();
@@ -237,6 +263,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   program.params = make_param_table(config);
   declare_batch(program, sizes);
   declare_params(program, sizes);
+  declare_step_sums(program);
   if (options.generation) declare_generation(program);
 
   program.tapes.emplace_back(Phase::kPack, make_pack_tape(program));
@@ -244,8 +271,13 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     if (options.offloads_activations) declare_offloaded(program);
     add_train_tape(program, sizes, Phase::kTrainFirst);
     if (options.accumulates) add_train_tape(program, sizes, Phase::kTrainNext);
+    if (options.accumulates && options.data_ranks > 1) add_train_tape(program, sizes, Phase::kTrainLast);
     if (options.has_checksums) program.tapes.emplace_back(Phase::kChecksum, make_checksum_tape(program));
     program.tapes.emplace_back(Phase::kOptimizer, make_optimizer_tape(program));
+    if (options.data_ranks > 1) {
+      program.tapes.emplace_back(Phase::kGather, make_gather_tape(program));
+      program.tapes.emplace_back(Phase::kSumState, make_sum_state_tape(program));
+    }
   }
   add_forward_tape(program, sizes, Phase::kEval);
   if (options.has_logits) add_forward_tape(program, sizes, Phase::kLogits);

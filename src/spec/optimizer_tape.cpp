@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/optimizer_tape.h"
 
+#include <algorithm>
+
 #include "core/checked.h"
+#include "spec/communication_tape.h"
 
 namespace litespark {
 namespace {
@@ -48,9 +51,49 @@ void push_square_sum(Tape& tape, Program& program, TensorId gradient, const char
   tape.push(op::GradientSquareSum<TensorId>{.state = program.state, .gradient = gradient, .partials = partials});
 }
 
+/// This rank's piece of a bucket, but for what pads it: one op a stretch of parameters without a gap.
+void push_square_sums(Tape& tape, Program& program, const Bucket& bucket, TensorId partials) {
+  int64_t first = 0;
+  int64_t end = 0;
+  const auto push = [&] {
+    if (end == first) return;
+    const std::string name = "optimizer.gradient." + bucket.name + "." + std::to_string(first);
+    const TensorId stretch = program.tensors.view(bucket.shard.gradient, name, {end - first}, first);
+    tape.push(op::GradientSquareSum<TensorId>{.state = program.state, .gradient = stretch, .partials = partials});
+  };
+  for (const int64_t param : bucket.params) {
+    const ParamShard& shard = program.shards[static_cast<size_t>(param)];
+    if (shard.count == 0) continue;
+    const TensorInfo& view = program.tensors[shard.tensors.gradient];
+    const int64_t begin = view.offset_bytes / dtype_bytes(view.dtype);
+    if (begin != end) {
+      push();
+      first = begin;
+    }
+    end = begin + shard.count;
+  }
+  push();
+}
+
+/// Every rank's square sum of what it owns, and the step's message. The scratch has the same size on every rank,
+/// however its pieces fall.
+void push_shared_norm(Tape& tape, Program& program) {
+  int64_t largest = 0;
+  for (const Bucket& bucket : program.buckets) largest = std::max(largest, bucket.size / program.options.data_ranks);
+  const TensorId partials = program.tensors.add({.name = "optimizer.norm_partials",
+                                                 .dtype = DType::kF64,
+                                                 .shape = {ceil_div(largest, op::kSquareSumBlock)},
+                                                 .owner = Owner::kScratch,
+                                                 .storage = Storage::kPersistent});
+  for (const Bucket& bucket : program.buckets) push_square_sums(tape, program, bucket, partials);
+  sum_state(tape, program);
+}
+
 void push_update(Tape& tape, const Program& program, size_t index) {
   const ParamSpec& spec = program.params.params[index];
-  const ParamTensors& tensors = program.param_tensors[index];
+  const ParamShard& shard = program.shards[index];
+  if (shard.count == 0) return;
+  const ParamTensors& tensors = shard.tensors;
   const AdamWOptions& adamw = program.options.adamw;
   const bool has_copy = tensors.weight.has_value() && tensors.weight != tensors.master;
   tape.push(op::AdamW<TensorId>{.master = tensors.master,
@@ -65,7 +108,7 @@ void push_update(Tape& tape, const Program& program, size_t index) {
                                 .eps = adamw.eps,
                                 .weight_decay = spec.is_decayed ? adamw.weight_decay : 0.0,
                                 .seed = adamw.seed,
-                                .first_element = spec.flat_offset});
+                                .first_element = spec.flat_offset + shard.first});
 }
 
 }  // namespace
@@ -73,6 +116,10 @@ void push_update(Tape& tape, const Program& program, size_t index) {
 Tape make_pack_tape(Program& program) {
   Tape tape{std::string(phase_name(Phase::kPack))};
   tape.enter("optimizer.pack");
+  if (gathers_before_packing(program)) {
+    for (const Bucket* bucket : forward_order(program)) start_gather(tape, program, *bucket);
+    for (const Bucket* bucket : forward_order(program)) await_gather(tape, program, *bucket);
+  }
   for (size_t index = 0; index < program.param_tensors.size(); ++index) {
     push_pack(tape, program, index, op::PackForm::kForward);
     push_pack(tape, program, index, op::PackForm::kBackward);
@@ -103,9 +150,19 @@ Tape make_optimizer_tape(Program& program) {
   tape.enter("optimizer.norm");
   push_square_sum(tape, program, program.flat.gradient, "optimizer.norm_partials");
   push_square_sum(tape, program, program.flat.gradient_bf16, "optimizer.norm_partials_bf16");
+  if (!program.buckets.empty()) push_shared_norm(tape, program);
   tape.push(op::StepDecision<TensorId>{.state = program.state, .beta1 = adamw.beta1, .beta2 = adamw.beta2});
   tape.enter("optimizer.update");
-  for (size_t index = program.params.params.size(); index-- > 0;) push_update(tape, program, index);
+  if (program.buckets.empty()) {
+    for (size_t index = program.params.params.size(); index-- > 0;) push_update(tape, program, index);
+  }
+  for (const Bucket* bucket : forward_order(program)) {
+    for (const int64_t param : bucket->params) push_update(tape, program, static_cast<size_t>(param));
+    if (is_gathered_early(program, *bucket)) start_gather(tape, program, *bucket);
+  }
+  for (const Bucket* bucket : forward_order(program)) {
+    if (is_gathered_early(program, *bucket)) await_gather(tape, program, *bucket);
+  }
   return tape;
 }
 

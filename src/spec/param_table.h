@@ -51,7 +51,7 @@ struct ParamSpec {
   double init_std = 0.02;
   bool is_decayed = false;  ///< weight decay applies (tensors of two or more dimensions)
   /// Start within the flat master, gradient and moment tensors, in elements; a multiple of kFlatAlignment. Flat order
-  /// is the order in which backward finishes gradients, so that communication buckets are views.
+  /// is the order in which backward finishes gradients. Buckets of several ranks have places of their own.
   int64_t flat_offset = 0;
 
   bool is_matrix() const { return shape.rank() == 2; }

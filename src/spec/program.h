@@ -60,14 +60,19 @@ struct ProgramOptions {
   bool offloads_activations = false;  ///< what kBlock keeps waits for backward in host memory
   AdamWOptions adamw;
   std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
+  int64_t data_ranks = 1;                     ///< ranks that train on micro-batches of their own, ZeRO-1 among them
+  int64_t data_rank = 0;                      ///< which of them this is; sizes and offsets do not depend on it
 };
 
 enum class Phase : uint8_t {
   kPack,        ///< weights into the compute dtype or a matmul library's layout; after loading and after each step
   kTrainFirst,  ///< forward and backward of a step's first micro-batch: gradients overwritten
   kTrainNext,   ///< of the others: gradients accumulated
+  kTrainLast,   ///< of the last, where ranks accumulate: gradients accumulated, and reduced over ranks on the way
   kChecksum,    ///< a checksum of every gradient
   kOptimizer,   ///< norm, decision, AdamW
+  kGather,      ///< every rank's weights made whole, for whatever looks at them between steps
+  kSumState,    ///< losses and token counts summed over ranks, after an evaluation that they shared
   kEval,        ///< forward and loss
   kLogits,      ///< forward, all logits kept
   kPrefill,     ///< prefill_rows tokens of each sequence into the KV cache, logits of the last of them
@@ -77,7 +82,7 @@ std::string_view phase_name(Phase phase);
 
 /// The tensors that hold one parameter, [param shape] each.
 struct ParamTensors {
-  TensorId master;        ///< f32; absent when weight and remainder, or weight alone, stand in its place
+  TensorId master;        ///< f32; absent when weight and remainder, or weight alone, stand in its place, or in shards
   TensorId gradient;      ///< f32 or bf16; training only
   TensorId first_moment;  ///< f32 or bf16; training only
   TensorId second_moment;
@@ -86,6 +91,33 @@ struct ParamTensors {
   TensorId packed_forward;   ///< bytes, present when the backend packs
   TensorId packed_backward;  ///< training only
 };
+
+/// The elements of one parameter that this rank updates; the whole of it where there is one rank.
+struct ParamShard {
+  int64_t first = 0;  ///< within the parameter
+  int64_t count = 0;
+  ParamTensors tensors;  ///< [count] each, or absent when count is 0
+};
+
+/// Parameters whose gradients are reduced over ranks in one call and whose weights are gathered in one: each layer's
+/// matrices, the head, the embedding, and all norms and biases together. Every rank owns an equal piece of each.
+struct Bucket {
+  std::string name;
+  int64_t layer = -1;            ///< -1 outside the blocks
+  std::vector<int64_t> params;   ///< rows of the table, as they lie in the bucket
+  std::vector<int64_t> offsets;  ///< where each begins, in elements
+  int64_t size = 0;              ///< elements, a multiple of data_ranks kShardAlignment
+  TensorId gradient;             ///< [size]
+  ParamTensors shard;            ///< this rank's piece, [size / data_ranks]
+  /// What other ranks' updates must reach: a whole tensor [size] and this rank's piece of it.
+  struct Gathered {
+    TensorId whole, piece;
+  };
+  std::vector<Gathered> gathered;
+};
+
+/// Elements: pieces of a bucket start at multiples of it.
+inline constexpr int64_t kShardAlignment = 4096;
 
 /// What the loader fills for each micro-batch.
 struct BatchTensors {
@@ -107,8 +139,9 @@ struct GenerationTensors {
   std::vector<TensorId> caches;             ///< one a layer, [B, capacity, 2 K D]
 };
 
-/// Flat parents of the per-parameter views, each in flat order (ParamSpec::flat_offset). One that holds all parameters
-/// has exactly those offsets; one that holds some of them leaves no gaps for the others.
+/// With one rank: flat parents of the per-parameter views, each in flat order (ParamSpec::flat_offset). One that holds
+/// all parameters has exactly those offsets; one that holds some of them leaves no gaps for the others. With several
+/// they are Program::buckets.
 struct FlatTensors {
   TensorId master;         ///< f32: of all parameters, or of norms and biases
   TensorId weight;         ///< bf16, of matrices: compute copies where the backend does not pack, or the weights
@@ -126,9 +159,13 @@ struct Program {
   ParamTable params;
   TensorTable tensors;
   std::vector<ParamTensors> param_tensors;  ///< one an entry of params.params
+  std::vector<ParamShard> shards;           ///< one an entry of params.params: what the optimizer updates
+  std::vector<Bucket> buckets;  ///< in the order in which backward finishes them; empty where there is one rank
   FlatTensors flat;
   BatchTensors batch;
-  TensorId state;       ///< StepState as bytes
+  TensorId state;  ///< StepState as bytes
+  /// [data_ranks, op::kNumStepSums] f64 and this rank's row of it; several ranks only.
+  TensorId step_sums, step_sums_of_rank;
   TensorId rope_table;  ///< [max_length or the generation's capacity, the larger, D] f32
   TensorId logits;      ///< [N, V] f32 or bf16 for kLogits
   TensorId checksums;   ///< [parameters] i64 for kChecksum, in table order

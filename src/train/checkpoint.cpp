@@ -92,9 +92,15 @@ void read_optimizer(const fs::path& path, DType folder_dtype, Executor& executor
   const Program& program = executor.program();
   for (size_t p = 0; p < program.params.params.size(); ++p) {
     const ParamSpec& param = program.params.params[p];
-    const ParamTensors& tensors = program.param_tensors[p];
-    write_floats(executor, tensors.first_moment, read_values(file, param, ".first_moment"));
-    write_floats(executor, tensors.second_moment, read_values(file, param, ".second_moment"));
+    const ParamShard& shard = program.shards[p];
+    const auto restore = [&](TensorId moment, const char* name) {
+      if (shard.count == 0) return;
+      const std::vector<float> values = read_values(file, param, name);
+      write_floats(executor, moment,
+                   std::span(values).subspan(static_cast<size_t>(shard.first), static_cast<size_t>(shard.count)));
+    };
+    restore(shard.tensors.first_moment, ".first_moment");
+    restore(shard.tensors.second_moment, ".second_moment");
     if (folder_dtype == DType::kF32) continue;
     set_parameter(executor, static_cast<int64_t>(p), read_values(file, param, ".master"));
   }

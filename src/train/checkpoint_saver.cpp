@@ -6,7 +6,7 @@
 
 namespace litespark {
 
-CheckpointSaver::CheckpointSaver(const Executor& executor, CheckpointStore& store, const CheckpointContext& context,
+CheckpointSaver::CheckpointSaver(Executor& executor, CheckpointStore& store, const CheckpointContext& context,
                                  Options options)
     : executor_(executor), store_(store), context_(context), options_(options), reader_(executor) {
   if (options_.is_async) thread_ = std::thread([this] { work(); });
@@ -24,7 +24,17 @@ CheckpointSaver::~CheckpointSaver() {
 
 void CheckpointSaver::save(Trainer& trainer, const RunTotals& totals) {
   finish();
-  store_.require_space(checkpoint_bytes(executor_.program().params, context_.folder_dtype));
+  if (options_.writes) {
+    store_.require_space(checkpoint_bytes(executor_.program().params, context_.folder_dtype));
+  }
+  is_gathered_ = executor_.communicator() != nullptr;
+  if (is_gathered_) {
+    take_gathered_snapshot(executor_, trainer, totals, options_.writes, snapshot_);
+    if (!options_.writes) return;
+    if (options_.is_async) return hand_over();
+    write_snapshot();
+    return;
+  }
   reader_.begin(trainer, totals, snapshot_);
   if (!options_.is_async) {
     reader_.copy_tensors(snapshot_);
@@ -33,6 +43,10 @@ void CheckpointSaver::save(Trainer& trainer, const RunTotals& totals) {
   }
   copied_ = std::promise<void>();
   trainer.hold_update(copied_.get_future().share());
+  hand_over();
+}
+
+void CheckpointSaver::hand_over() {
   {
     const std::lock_guard lock(mutex_);
     is_pending_ = true;
@@ -60,7 +74,7 @@ void CheckpointSaver::work() {
     }
     std::exception_ptr failure;
     try {
-      copy_snapshot();
+      if (!is_gathered_) copy_snapshot();
       write_snapshot();
     } catch (...) {
       failure = std::current_exception();

@@ -20,18 +20,19 @@ class CheckpointSaver {
   struct Options {
     RetentionPolicy retention;
     bool is_async = true;
+    bool writes = true;  ///< of several ranks one does; the others send what they hold
   };
 
   /// Buffers for one snapshot are made by the first save and kept. `context` and `store` outlive the saver.
-  CheckpointSaver(const Executor& executor, CheckpointStore& store, const CheckpointContext& context, Options options);
+  CheckpointSaver(Executor& executor, CheckpointStore& store, const CheckpointContext& context, Options options);
   /// Waits for a running save; its error is lost, so call finish() first.
   ~CheckpointSaver();
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
   /// Starts (or, without async, completes) the save of the state between two steps; the trainer holds its next update
-  /// until the state is copied. Throws what the previous save threw, before anything of this one happens; IoError when
-  /// there is no space.
+  /// until the state is copied. Several ranks, which all call it, stand still until it is gathered. Throws what the
+  /// previous save threw, before anything of this one happens; IoError when there is no space.
   void save(Trainer& trainer, const RunTotals& totals);
   /// Waits until the last save is durable; throws what it threw.
   void finish();
@@ -40,15 +41,17 @@ class CheckpointSaver {
 
  private:
   void work();
+  void hand_over();
   void copy_snapshot();
   void write_snapshot();
 
-  const Executor& executor_;
+  Executor& executor_;
   CheckpointStore& store_;
   const CheckpointContext& context_;
   Options options_;
   SnapshotReader reader_;
   TrainingSnapshot snapshot_;
+  bool is_gathered_ = false;   ///< the snapshot under way has its tensors already
   std::promise<void> copied_;  ///< of the snapshot under way: its tensors are on the host
 
   mutable std::mutex mutex_;

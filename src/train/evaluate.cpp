@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "meter/energy.h"
+#include "model/weights.h"
 
 namespace litespark {
 
@@ -24,17 +25,21 @@ void upload_batch(Executor& executor, const Batch& batch) {
 std::optional<EvalResult> evaluate(Executor& executor, const BatchSource& source, int64_t batches,
                                    const std::function<bool()>& should_stop) {
   const double start = monotonic_seconds();
+  const bool is_shared = executor.communicator() != nullptr;
+  const ProgramOptions& options = executor.program().options;
+  make_weights_whole(executor);
   const StepState saved = executor.read_state();
   executor.write_state({});
   Batch batch;
   bool is_stopped = false;
-  for (int64_t index = 0; index < batches && !is_stopped; ++index) {
-    batch.reset(executor.program().options.batch);
+  for (int64_t index = options.data_rank; index < batches && !is_stopped; index += options.data_ranks) {
+    batch.reset(options.batch);
     source.fill(static_cast<uint64_t>(index), batch);
     upload_batch(executor, batch);
     executor.run(Phase::kEval);
-    is_stopped = should_stop();
+    is_stopped = !is_shared && should_stop();
   }
+  if (is_shared) executor.run(Phase::kSumState);
   const StepState sums = executor.read_state();
   executor.write_state(saved);
   if (is_stopped) return std::nullopt;

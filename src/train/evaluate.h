@@ -17,7 +17,8 @@ struct EvalResult {
 };
 
 /// Mean loss over `batches` micro-batches; the step state is as before afterwards. nullopt when `should_stop` said so
-/// between two batches. Throws DataError when no token is supervised or an id lies outside the vocabulary.
+/// between two batches. Several ranks share the batches and sum; all call it, and none stops early. Throws DataError
+/// when no token is supervised or an id lies outside the vocabulary.
 std::optional<EvalResult> evaluate(
     Executor& executor, const BatchSource& source, int64_t batches,
     const std::function<bool()>& should_stop = [] { return false; });

@@ -1,17 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_loop.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "meter/energy.h"
 
 namespace litespark {
+namespace {
+
+/// When to stop. Several ranks must do so behind the same step: what one was asked travels with a step's message, whose
+/// record every rank has seen at the latest when the step after it is issued. That is the last one.
+class StopAgreement {
+ public:
+  StopAgreement(Trainer& trainer, const std::function<bool()>& is_asked) : trainer_(trainer), is_asked_(is_asked) {}
+
+  void see(const StepRecord& record) {
+    if (record.stop_requested) last_step_ = std::min(last_step_, record.step + 1);
+  }
+  bool is_due() {
+    if (!trainer_.has_peers()) return is_asked_();
+    if (is_asked_()) trainer_.request_stop();
+    return trainer_.steps_done() >= last_step_;
+  }
+
+ private:
+  Trainer& trainer_;
+  const std::function<bool()>& is_asked_;
+  int64_t last_step_ = std::numeric_limits<int64_t>::max();
+};
+
+}  // namespace
 
 RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource* eval_source, const RunPlan& plan,
                     const RunHooks& hooks) {
   const auto is_due = [&](int64_t every) { return every > 0 && trainer.steps_done() % every == 0; };
   bool is_stopped = false;
   int64_t saved_step = -1;
+  StopAgreement stop(trainer, hooks.should_stop);
   const auto report = [&](const std::optional<StepRecord>& record) {
-    if (record) hooks.on_step(*record);
+    if (!record) return;
+    stop.see(*record);
+    hooks.on_step(*record);
   };
   const auto save = [&] {
     if (saver == nullptr || saved_step == trainer.steps_done()) return;
@@ -26,16 +56,17 @@ RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource*
     const std::optional<StepRecord> record = trainer.step();
     hooks.after_step();
     report(record);
-    is_stopped = hooks.should_stop();
+    is_stopped = stop.is_due();
     if (is_due(plan.eval_every) || is_due(plan.sample_every) || is_due(plan.save_every)) report(trainer.finish());
     if (eval_source != nullptr && !is_stopped && is_due(plan.eval_every)) {
       const auto result = trainer.evaluate(*eval_source, plan.eval_batches, hooks.should_stop);
       if (result) hooks.on_eval(trainer.steps_done(), *result);
-      is_stopped = hooks.should_stop();
+      is_stopped = stop.is_due();
     }
     if (!is_stopped && is_due(plan.sample_every)) {
+      trainer.make_weights_whole();
       hooks.sample(trainer.steps_done());
-      is_stopped = hooks.should_stop();
+      is_stopped = stop.is_due();
     }
     if (is_due(plan.save_every)) save();
   }

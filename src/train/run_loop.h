@@ -30,9 +30,10 @@ struct RunHooks {
   std::function<void(int64_t step, const EvalResult&)> on_eval = [](int64_t, const EvalResult&) {};
   /// After a save, and at the end when it is durable: the seconds that the run stood still for it.
   std::function<void(int64_t step, double seconds)> on_save = [](int64_t, double) {};
-  /// Takes a sample of the weights after `step`; must leave the training state as it is.
+  /// Takes a sample of the weights after `step`, which are whole on every rank; must leave the training state as it is.
   std::function<void(int64_t step)> sample = [](int64_t) {};
-  /// Asked after each step is issued, between evaluation batches and after saves.
+  /// Asked after each step is issued, between evaluation batches and after saves. Several ranks stop together, up to
+  /// two steps later.
   std::function<bool()> should_stop = [] { return false; };
   /// Totals for checkpoints, current when asked.
   std::function<RunTotals()> totals = [] { return RunTotals{}; };
@@ -40,7 +41,7 @@ struct RunHooks {
 
 enum class RunEnd : uint8_t { kFinished, kStopped };
 
-/// `saver` and `eval_source` may be null. On a stop request the state is saved before this returns.
+/// `saver` and `eval_source` may be null, on all ranks alike. On a stop request the state is saved before this returns.
 RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource* eval_source, const RunPlan& plan,
                     const RunHooks& hooks);
 

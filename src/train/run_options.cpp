@@ -48,6 +48,12 @@ std::string precision_text(RunConfig config) {
                             "precision.gradient", "optim.moments", "deterministic"});
 }
 
+/// Ranks and accumulation may change places: the same micro-batches make up a step.
+std::string batch_text(RunConfig config) {
+  config.train.accumulation *= config.cluster.data_parallel();
+  return keys_text(config, {"train.micro_batch", "train.accumulation", "data.seq_len", "data.packing"});
+}
+
 }  // namespace
 
 TrainerOptions trainer_options(const RunConfig& config) {
@@ -89,7 +95,7 @@ RunIdentity run_identity(const RunConfig& config, const ModelConfig& model, cons
           {"optimizer", keys_text(config, {"optim.name", "optim.betas", "optim.eps", "optim.weight_decay",
                                            "optim.clip_norm", "train.spike_factor", "train.z_loss"})},
           {"precision", precision_text(config)},
-          {"batch", keys_text(config, {"train.micro_batch", "train.accumulation", "data.seq_len", "data.packing"})},
+          {"batch", batch_text(config)},
           {"seed", std::to_string(config.seed)}};
 }
 

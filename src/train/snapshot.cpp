@@ -4,6 +4,7 @@
 #include <future>
 #include <span>
 
+#include "model/gather.h"
 #include "model/weights.h"
 
 namespace litespark {
@@ -47,6 +48,17 @@ void SnapshotReader::copy_tensors(TrainingSnapshot& snapshot) const {
   });
   first_moment.get();
   second_moment.get();
+}
+
+void take_gathered_snapshot(Executor& executor, const Trainer& trainer, const RunTotals& totals, bool keeps,
+                            TrainingSnapshot& snapshot) {
+  snapshot.progress = trainer.progress();
+  snapshot.totals = totals;
+  const auto size = static_cast<size_t>(executor.program().params.flat_size);
+  for (auto* flat : {&snapshot.master, &snapshot.first_moment, &snapshot.second_moment}) flat->resize(keeps ? size : 0);
+  gather_masters(executor, snapshot.master);
+  gather_moment(executor, &ParamTensors::first_moment, snapshot.first_moment);
+  gather_moment(executor, &ParamTensors::second_moment, snapshot.second_moment);
 }
 
 void take_snapshot(const Executor& executor, const Trainer& trainer, const RunTotals& totals,

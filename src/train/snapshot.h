@@ -50,6 +50,11 @@ class SnapshotReader {
   std::array<std::unique_ptr<SideReader>, 3> readers_;
 };
 
+/// Both halves at once, of several ranks: all call it between two steps. Where `keeps` is false the tensors are only
+/// sent, and stay empty.
+void take_gathered_snapshot(Executor& executor, const Trainer& trainer, const RunTotals& totals, bool keeps,
+                            TrainingSnapshot& snapshot);
+
 /// Both halves at once, for a caller that waits.
 void take_snapshot(const Executor& executor, const Trainer& trainer, const RunTotals& totals,
                    TrainingSnapshot& snapshot);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "model/weights.h"
 #include "train/corruption_check.h"
 
 namespace litespark {
@@ -34,24 +35,34 @@ Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batc
   if (options_.accumulation <= 0) {
     throw ConfigError("train.accumulation", "must be positive", options_.accumulation, "1 or more");
   }
+  const bool accumulates = executor.program().options.accumulates;
+  if (has_peers() && accumulates != (options_.accumulation > 1)) {
+    throw InternalError("trainer", "the program was made for another accumulation", accumulates ? "several" : "one",
+                        options_.accumulation);
+  }
   for (auto& outcome : outcomes_) outcome = executor_.backend().make_async_read(sizeof(StepState));
 }
 
-double Trainer::run_micro_batches(const StepState& inputs) {
+Phase Trainer::phase_of(int64_t micro) const {
+  if (micro == 0) return Phase::kTrainFirst;
+  return has_peers() && micro + 1 == options_.accumulation ? Phase::kTrainLast : Phase::kTrainNext;
+}
+
+Trainer::MicroBatches Trainer::run_micro_batches(const StepState& inputs) {
   const bool verifies = options_.verify_every > 0 && (steps_done_ + 1) % options_.verify_every == 0;
-  double data_wait_seconds = 0;
+  MicroBatches done;
   for (int64_t micro = 0; micro < options_.accumulation; ++micro) {
     const Clock::time_point asked = Clock::now();
     executor_.enter("data.wait");
     const Batch& batch = next_batch_(static_cast<uint64_t>(steps_done_ * options_.accumulation + micro));
-    data_wait_seconds += seconds_since(asked);
+    done.data_wait_seconds += seconds_since(asked);
     executor_.enter("data.upload");
     upload_batch(executor_, batch);
-    tokens_done_ += batch.tokens_used();
-    executor_.run(micro == 0 ? Phase::kTrainFirst : Phase::kTrainNext);
+    done.tokens += batch.tokens_used();
+    executor_.run(phase_of(micro));
     if (micro == 0 && verifies) check_first_micro_batch(executor_, inputs, steps_done_ + 1);
   }
-  return data_wait_seconds;
+  return done;
 }
 
 Trainer::Issued Trainer::issue() {
@@ -62,7 +73,13 @@ Trainer::Issued Trainer::issue() {
                          .spike_limit = spike_limit(),
                          .rng_counter = static_cast<uint64_t>(steps_done_)};
   executor_.begin_step(inputs);
-  const double data_wait_seconds = run_micro_batches(inputs);
+  if (has_peers()) executor_.communicator()->set_step(steps_done_ + 1);
+  const MicroBatches done = run_micro_batches(inputs);
+  if (has_peers()) {
+    executor_.write_rank_counts(done.tokens, wants_stop_ ? 1 : 0);
+  } else {
+    tokens_done_ += done.tokens;
+  }
   if (held_.valid()) executor_.waiting([&] { std::exchange(held_, {}).get(); });
   executor_.run(Phase::kOptimizer);
   executor_.run(Phase::kPack);
@@ -71,7 +88,7 @@ Trainer::Issued Trainer::issue() {
   return {.step = steps_done_,
           .tokens = tokens_done_,
           .lr = static_cast<double>(inputs.learning_rate),
-          .data_wait_seconds = data_wait_seconds};
+          .data_wait_seconds = done.data_wait_seconds};
 }
 
 StepRecord Trainer::collect(const Issued& issued) {
@@ -79,13 +96,15 @@ StepRecord Trainer::collect(const Issued& issued) {
   StepState state;
   std::memcpy(&state, executor_.waiting([&] { return outcome.wait(); }), sizeof(state));
   const auto count = static_cast<double>(std::max<int64_t>(state.supervised_tokens, 1));
+  if (has_peers()) tokens_done_ += state.batch_tokens;
   const StepRecord record{.step = issued.step,
-                          .tokens = issued.tokens,
+                          .tokens = has_peers() ? tokens_done_ : issued.tokens,
                           .loss = state.loss_sum / count,
                           .z_loss = state.z_loss_sum / count,
                           .grad_norm = static_cast<double>(state.gradient_norm),
                           .lr = issued.lr,
                           .supervised_tokens = state.supervised_tokens,
+                          .stop_requested = state.stop_requests > 0,
                           .skipped = state.skipped != 0,
                           .skipped_total = state.skipped_steps,
                           .seconds = outcome.seconds_since(outcome_of(issued.step - 1)),
@@ -164,6 +183,11 @@ std::optional<EvalResult> Trainer::evaluate(const BatchSource& source, int64_t b
                                             const std::function<bool()>& should_stop) {
   require_nothing_under_way("an evaluation");
   return litespark::evaluate(executor_, source, batches, should_stop);
+}
+
+void Trainer::make_weights_whole() {
+  require_nothing_under_way("a look at the weights");
+  litespark::make_weights_whole(executor_);
 }
 
 Trainer::Progress Trainer::progress() const {

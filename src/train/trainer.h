@@ -35,7 +35,8 @@ struct StepRecord {
   double grad_norm = 0;  ///< global, before clipping
   double lr = 0;
   int64_t supervised_tokens = 0;
-  bool skipped = false;  ///< the update was refused: not finite, a spike, or nothing supervised
+  bool stop_requested = false;  ///< of several ranks one was asked to stop before this step's update
+  bool skipped = false;         ///< the update was refused: not finite, a spike, or nothing supervised
   int64_t skipped_total = 0;
   /// From the end of the step before it on the device to its own end; from its start when nothing was under way.
   double seconds = 0;
@@ -69,8 +70,15 @@ class Trainer {
   /// the state meanwhile.
   void hold_update(std::shared_future<void> released) { held_ = std::move(released); }
 
+  /// Of several ranks: the next step's message says that this one was asked to stop (StepRecord::stop_requested).
+  void request_stop() { wants_stop_ = true; }
+  bool has_peers() const { return executor_.communicator() != nullptr; }
+  /// Before somebody other than the trainer looks at the weights. All ranks call it.
+  void make_weights_whole();
+
   /// Steps issued; that of the last may still be under way.
   int64_t steps_done() const { return steps_done_; }
+  /// Of several ranks: those of all, as far as records are collected.
   int64_t tokens_done() const { return tokens_done_; }
   const TrainerOptions& options() const { return options_; }
 
@@ -100,8 +108,12 @@ class Trainer {
   StepRecord collect(const Issued& issued);
   AsyncRead& outcome_of(int64_t step) { return *outcomes_[static_cast<size_t>(step) % outcomes_.size()]; }
   void require_nothing_under_way(const char* what) const;
-  /// Seconds that the host waited for data.
-  double run_micro_batches(const StepState& inputs);
+  struct MicroBatches {
+    double data_wait_seconds = 0;
+    int64_t tokens = 0;
+  };
+  MicroBatches run_micro_batches(const StepState& inputs);
+  Phase phase_of(int64_t micro) const;
   float spike_limit() const;
   void remember_norm(const StepRecord& record);
   void enforce_policy(const StepState& state, const StepRecord& record);
@@ -113,6 +125,7 @@ class Trainer {
   int64_t tokens_done_ = 0;
   int64_t skipped_in_a_row_ = 0;
   std::vector<double> recent_norms_;
+  bool wants_stop_ = false;
   std::optional<Issued> under_way_;
   std::shared_future<void> held_;
   /// One for the step being issued, one for the step before it, one for the end of that before both: times are

@@ -114,9 +114,21 @@ std::vector<ValidOp> loss_and_optimizer_ops() {
   };
 }
 
+std::vector<ValidOp> ops_of_ranks() {
+  const auto f64 = [](Shape shape) { return shape_only(DType::kF64, shape); };
+  return {
+      {op::PutStepSums<Tensor>{f64({op::kNumStepSums}), state_shape()}},
+      {op::TakeStepSums<Tensor>{state_shape(), f64({3, op::kNumStepSums})}},
+      {op::ReduceScatter<Tensor>{half({20}), half({60}), 3}},
+      {op::AllGather<Tensor>{u16({60}), u16({20}), 3}},
+      {op::CommWait<Tensor>{f64({20})}, {}, {"tensor"}},
+  };
+}
+
 std::vector<ValidOp> valid_ops() {
   std::vector<ValidOp> all;
-  for (const auto& family : {norm_and_embedding_ops(), matmul_and_attention_ops(), loss_and_optimizer_ops()}) {
+  for (const auto& family :
+       {norm_and_embedding_ops(), matmul_and_attention_ops(), loss_and_optimizer_ops(), ops_of_ranks()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
@@ -235,8 +247,9 @@ TEST(Validate, RefusesTensorsOfTwoDevices) {
       t.device = Device::kCuda;
       return t;
     });
-    const bool is_only_tensor =
-        name_of(valid.op) == op::StepDecision<Tensor>::kName || name_of(valid.op) == op::OffloadWait<Tensor>::kName;
+    const bool is_only_tensor = name_of(valid.op) == op::StepDecision<Tensor>::kName ||
+                                name_of(valid.op) == op::OffloadWait<Tensor>::kName ||
+                                name_of(valid.op) == op::CommWait<Tensor>::kName;
     EXPECT_EQ(message.find("another device") == std::string::npos, is_only_tensor) << name_of(valid.op) << " " << name;
   });
 }

@@ -27,6 +27,9 @@ class RunsAny<Self, std::variant<First, Rest...>> : public RunsAny<Self, std::va
   using RunsAny<Self, std::variant<Rest...>>::run;
   void run(const First& op) override { static_cast<Self*>(this)->run_any(op); }
 };
+/// What ranks send each other does not come to a backend.
+template <class Self, op::Communication First, class... Rest>
+class RunsAny<Self, std::variant<First, Rest...>> : public RunsAny<Self, std::variant<Rest...>> {};
 template <class Self>
 class RunsAny<Self, std::variant<>> : public Backend {
  public:

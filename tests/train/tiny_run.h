@@ -37,13 +37,22 @@ struct TinyRun {
   TinyRun(const ModelConfig& config, const ProgramOptions& options, std::vector<Batch> given,
           TrainerOptions trainer_options, CpuOptions cpu = {})
       : TinyRun(config, options, std::move(given), std::move(trainer_options), make_cpu_backend(cpu)) {}
+  /// `communicator`: of the ranks that the program names; each takes its share of the micro-batches.
   TinyRun(const ModelConfig& config, const ProgramOptions& options, std::vector<Batch> given,
-          TrainerOptions trainer_options, std::unique_ptr<Backend> ready)
+          TrainerOptions trainer_options, std::unique_ptr<Backend> ready, Communicator* communicator = nullptr)
+      : TinyRun(make_llama_program(config, options, ready->sizes()), std::move(given), std::move(trainer_options),
+                std::move(ready), communicator) {}
+  TinyRun(Program program, std::vector<Batch> given, TrainerOptions trainer_options, std::unique_ptr<Backend>&& ready,
+          Communicator* communicator)
       : backend(std::move(ready)),
-        executor(make_llama_program(config, options, backend->sizes()), *backend),
+        executor(std::move(program), *backend, communicator),
         batches(std::move(given)),
-        trainer(executor, std::move(trainer_options),
-                [this](uint64_t index) -> const Batch& { return batches[index % batches.size()]; }) {
+        trainer(executor, std::move(trainer_options), [this](uint64_t index) -> const Batch& {
+          const ProgramOptions& of = executor.program().options;
+          return batches[static_cast<size_t>(index * static_cast<uint64_t>(of.data_ranks) +
+                                             static_cast<uint64_t>(of.data_rank)) %
+                         batches.size()];
+        }) {
     initialise_weights(executor, 5);
   }
 

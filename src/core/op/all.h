@@ -7,12 +7,14 @@
 
 #include "core/op/attention.h"
 #include "core/op/checksum.h"
+#include "core/op/communication.h"
 #include "core/op/embedding.h"
 #include "core/op/loss.h"
 #include "core/op/matmul.h"
 #include "core/op/offload.h"
 #include "core/op/optimizer.h"
 #include "core/op/rms_norm.h"
+#include "core/op/step_sums.h"
 #include "core/op/swiglu.h"
 
 namespace litespark::op {
@@ -23,6 +25,7 @@ using AnyOp =
                  HeadNormBackward<T>, MatmulForward<T>, MatmulBackwardInput<T>, MatmulBackwardWeight<T>,
                  BiasBackward<T>, PackWeight<T>, Rope<T>, AttentionForward<T>, AttentionBackward<T>, AttentionCached<T>,
                  SwiGluForward<T>, SwiGluBackward<T>, CrossEntropy<T>, LossReduce<T>, GradientSquareSum<T>,
-                 StepDecision<T>, AdamW<T>, Convert<T>, OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>, Checksum<T>>;
+                 StepDecision<T>, AdamW<T>, Convert<T>, OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>, Checksum<T>,
+                 PutStepSums<T>, TakeStepSums<T>, ReduceScatter<T>, AllGather<T>, CommWait<T>>;
 
 }  // namespace litespark::op

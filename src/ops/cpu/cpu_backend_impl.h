@@ -60,6 +60,8 @@ class CpuBackend final : public Backend {
   void run(const op::OffloadFetch<Tensor>& op) override;
   void run(const op::OffloadWait<Tensor>& op) override;
   void run(const op::Checksum<Tensor>& op) override;
+  void run(const op::PutStepSums<Tensor>& op) override;
+  void run(const op::TakeStepSums<Tensor>& op) override;
 
   int threads() const { return threads_; }
   CpuIsa isa() const { return isa_; }

@@ -101,6 +101,8 @@ class CudaBackend final : public Backend {
   void run(const op::OffloadFetch<Tensor>& op) override;
   void run(const op::OffloadWait<Tensor>& op) override;
   void run(const op::Checksum<Tensor>& op) override;
+  void run(const op::PutStepSums<Tensor>& op) override;
+  void run(const op::TakeStepSums<Tensor>& op) override;
 
   const DeviceContext& context() const { return context_; }
 

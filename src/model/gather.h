@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The optimizer's state of several ranks brought together on the host, in the order of the parameter table: what a
+// checkpoint holds, whatever the number of ranks.
+#pragma once
+
+#include <span>
+
+#include "model/executor.h"
+
+namespace litespark {
+
+/// A moment of all parameters as f32, [ParamTable::flat_size] in flat order. All ranks call it between two steps, in
+/// the same order; those that give an empty `flat` only send. The gradients' memory is used on the way.
+void gather_moment(Executor& executor, TensorId ParamTensors::*moment, std::span<float> flat);
+
+/// The f32 values of all parameters, exact in every form, likewise. Weights are whole on every rank afterwards.
+void gather_masters(Executor& executor, std::span<float> flat);
+
+}  // namespace litespark

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contract checks of what ranks send each other.
+#include "ops/op_check.h"
+
+namespace litespark {
+namespace {
+
+void check_pieces(const OpCheck& check, const Tensor& data, const Tensor& shard, int ranks, int call) {
+  check.dtype("shard", shard, {data.dtype});
+  check.positive("ranks", ranks);
+  check.elements("data", data, shard.num_elements() * ranks);
+  check.that(call >= 0, "the call is negative");
+}
+
+}  // namespace
+
+void check_contract(const op::ReduceScatter<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.floating("data", op.data);
+  check_pieces(check, op.data, op.shard, op.ranks, op.call);
+}
+
+void check_contract(const op::AllGather<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.dtype("data", op.data, {DType::kF32, DType::kBF16, DType::kU16, DType::kF64});
+  check_pieces(check, op.data, op.shard, op.ranks, op.call);
+}
+
+void check_contract(const op::CommWait<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.dtype("tensor", op.tensor, {DType::kF32, DType::kBF16, DType::kU16, DType::kF64});
+  check.that(op.call >= 0, "the call is negative");
+}
+
+}  // namespace litespark

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/communication_tape.h"
+
+#include <algorithm>
+
+namespace litespark {
+namespace {
+
+int index_of(const Program& program, const Bucket& bucket) {
+  return static_cast<int>(&bucket - program.buckets.data());
+}
+
+/// Calls of one tape: reductions first, then each bucket's gathers, then the message.
+int reduction_call(const Program& program, const Bucket& bucket) {
+  return index_of(program, bucket);
+}
+
+int gather_call(const Program& program, const Bucket& bucket, size_t which) {
+  return static_cast<int>(program.buckets.size()) * (1 + static_cast<int>(which)) + index_of(program, bucket);
+}
+
+int sums_call(const Program& program) {
+  return static_cast<int>(program.buckets.size()) * 3;
+}
+
+int num_ranks(const Program& program) {
+  return static_cast<int>(program.options.data_ranks);
+}
+
+}  // namespace
+
+bool gathers_before_packing(const Program& program) {
+  return std::any_of(program.param_tensors.begin(), program.param_tensors.end(),
+                     [](const ParamTensors& tensors) { return tensors.packed_forward.has_value(); });
+}
+
+const Bucket* find_bucket(const Program& program, std::string_view name) {
+  const auto found = std::find_if(program.buckets.begin(), program.buckets.end(),
+                                  [&](const Bucket& bucket) { return bucket.name == name; });
+  return found == program.buckets.end() ? nullptr : &*found;
+}
+
+const Bucket* layer_bucket(const Program& program, int64_t layer) {
+  return find_bucket(program, "layers." + std::to_string(layer));
+}
+
+void start_reduction(Tape& tape, const Program& program, const Bucket& bucket) {
+  tape.enter("backward.reduce", bucket.layer);
+  tape.push(op::ReduceScatter<TensorId>{.shard = bucket.shard.gradient,
+                                        .data = bucket.gradient,
+                                        .ranks = num_ranks(program),
+                                        .call = reduction_call(program, bucket)});
+}
+
+void await_reductions(Tape& tape, const Program& program) {
+  for (const Bucket& bucket : program.buckets) {
+    tape.enter("backward.reduce", bucket.layer);
+    tape.push(op::CommWait<TensorId>{.tensor = bucket.shard.gradient, .call = reduction_call(program, bucket)});
+  }
+}
+
+std::vector<const Bucket*> forward_order(const Program& program) {
+  // Backward finishes the head, the layers from the last, the embedding; then comes what is small, which forward needs
+  // at once.
+  std::vector<const Bucket*> order;
+  for (const Bucket& bucket : program.buckets) order.push_back(&bucket);
+  std::reverse(order.begin(), order.end());
+  return order;
+}
+
+bool is_gathered_early(const Program& program, const Bucket& bucket) {
+  if (gathers_before_packing(program)) return false;
+  return bucket.layer == 0 || (bucket.layer < 0 && bucket.name != "head");
+}
+
+void start_gather(Tape& tape, const Program& program, const Bucket& bucket) {
+  for (size_t i = 0; i < bucket.gathered.size(); ++i) {
+    tape.push(op::AllGather<TensorId>{.data = bucket.gathered[i].whole,
+                                      .shard = bucket.gathered[i].piece,
+                                      .ranks = num_ranks(program),
+                                      .call = gather_call(program, bucket, i)});
+  }
+}
+
+void await_gather(Tape& tape, const Program& program, const Bucket& bucket) {
+  for (size_t i = 0; i < bucket.gathered.size(); ++i) {
+    tape.push(op::CommWait<TensorId>{.tensor = bucket.gathered[i].whole, .call = gather_call(program, bucket, i)});
+  }
+}
+
+void start_late_gathers(Tape& tape, const Program& program) {
+  if (gathers_before_packing(program)) return;
+  for (const Bucket* bucket : forward_order(program)) {
+    if (is_gathered_early(program, *bucket)) continue;
+    tape.enter("forward.gather", bucket->layer);
+    start_gather(tape, program, *bucket);
+  }
+}
+
+void await_late_gather(Tape& tape, const Program& program, int64_t layer) {
+  if (gathers_before_packing(program)) return;
+  const Bucket* const bucket = layer < 0 ? find_bucket(program, "head") : layer_bucket(program, layer);
+  if (bucket == nullptr || is_gathered_early(program, *bucket)) return;
+  tape.enter("forward.gather", layer);
+  await_gather(tape, program, *bucket);
+}
+
+void sum_state(Tape& tape, const Program& program) {
+  if (program.options.data_ranks == 1) return;
+  const TensorId mine = program.step_sums_of_rank;
+  tape.push(op::PutStepSums<TensorId>{.sums = mine, .state = program.state});
+  tape.push(op::AllGather<TensorId>{
+      .data = program.step_sums, .shard = mine, .ranks = num_ranks(program), .call = sums_call(program)});
+  tape.push(op::CommWait<TensorId>{.tensor = program.step_sums, .call = sums_call(program)});
+  tape.push(op::TakeStepSums<TensorId>{.state = program.state, .sums = program.step_sums});
+}
+
+void declare_step_sums(Program& program) {
+  if (program.options.data_ranks == 1) return;
+  program.step_sums = program.tensors.add({.name = "step_sums",
+                                           .dtype = DType::kF64,
+                                           .shape = {program.options.data_ranks, op::kNumStepSums},
+                                           .owner = Owner::kCommunication,
+                                           .storage = Storage::kPersistent});
+  program.step_sums_of_rank = program.tensors.rows(program.step_sums, program.options.data_rank, 1);
+}
+
+Tape make_gather_tape(const Program& program) {
+  Tape tape{std::string(phase_name(Phase::kGather))};
+  start_late_gathers(tape, program);
+  for (const Bucket* bucket : forward_order(program)) {
+    if (bucket->layer >= 0) await_late_gather(tape, program, bucket->layer);
+  }
+  await_late_gather(tape, program, -1);
+  return tape;
+}
+
+Tape make_sum_state_tape(const Program& program) {
+  Tape tape{std::string(phase_name(Phase::kSumState))};
+  tape.enter("eval.sum");
+  sum_state(tape, program);
+  return tape;
+}
+
+}  // namespace litespark

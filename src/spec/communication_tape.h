@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where on the tapes ranks meet (ZeRO-1): each bucket's gradients are reduced as soon as backward has written the last
+// of them, weights are gathered bucket by bucket in front of the forward that reads them, and one small message carries
+// what the step is decided from. A call is waited for on the tape that starts it. With one rank all of this writes
+// nothing.
+#pragma once
+
+#include "spec/program.h"
+
+namespace litespark {
+
+/// Whether weights are gathered in front of packing, which leaves them whole for everybody, and not in front of
+/// forward.
+bool gathers_before_packing(const Program& program);
+
+/// Starts the reduction of a bucket whose gradients are complete: the head's, the embedding's, a layer's, or that of
+/// norms and biases.
+void start_reduction(Tape& tape, const Program& program, const Bucket& bucket);
+/// Behind backward: all reductions of the tape are done.
+void await_reductions(Tape& tape, const Program& program);
+
+/// The bucket whose name this is; nullptr when there is none, as with one rank.
+const Bucket* find_bucket(const Program& program, std::string_view name);
+/// That of a layer's matrices.
+const Bucket* layer_bucket(const Program& program, int64_t layer);
+
+/// Whether the optimizer's tape gathers this bucket itself: what the next forward reads first.
+bool is_gathered_early(const Program& program, const Bucket& bucket);
+void start_gather(Tape& tape, const Program& program, const Bucket& bucket);
+void await_gather(Tape& tape, const Program& program, const Bucket& bucket);
+/// The other buckets, in the order of forward: started in front of it.
+void start_late_gathers(Tape& tape, const Program& program);
+/// In front of a layer, or of the head (-1), whose bucket start_late_gathers began.
+void await_late_gather(Tape& tape, const Program& program, int64_t layer);
+/// Buckets in the order in which forward reads them.
+std::vector<const Bucket*> forward_order(const Program& program);
+
+/// The step's message: StepState's sums over ranks.
+void sum_state(Tape& tape, const Program& program);
+
+/// Declares what the message needs.
+void declare_step_sums(Program& program);
+Tape make_gather_tape(const Program& program);
+Tape make_sum_state_tape(const Program& program);
+
+}  // namespace litespark

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/sharded_tensors.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "core/checked.h"
+
+namespace litespark {
+namespace {
+
+bool is_of_vectors(const Program& program, const Bucket& bucket) {
+  return !program.params.params[static_cast<size_t>(bucket.params.front())].is_matrix();
+}
+
+/// The bucket of a parameter, made when it is the first.
+Bucket& bucket_for(std::vector<Bucket>& buckets, const ParamSpec& spec) {
+  std::string name = "small";
+  if (spec.is_matrix()) name = spec.layer < 0 ? spec.name : "layers." + std::to_string(spec.layer);
+  const auto found = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& b) { return b.name == name; });
+  if (found != buckets.end()) return *found;
+  buckets.push_back({.name = name, .layer = spec.is_matrix() ? spec.layer : -1});
+  return buckets.back();
+}
+
+class ShardDeclarer {
+ public:
+  ShardDeclarer(Program& program, bool packs)
+      : program_(program), packs_(packs), places_(program.params.params.size()) {}
+
+  void declare() {
+    make_buckets();
+    program_.param_tensors.resize(places_.size());
+    program_.shards.resize(places_.size());
+    declare_weights();
+    if (program_.options.has_training) {
+      declare_gradients();
+      declare_shards("first_moment", program_.options.moments, &ParamTensors::first_moment, any_bucket());
+      declare_shards("second_moment", program_.options.moments, &ParamTensors::second_moment, any_bucket());
+    }
+    cut_params();
+  }
+
+ private:
+  using Choice = std::function<bool(const Bucket&)>;
+  using Field = TensorId ParamTensors::*;
+  struct Place {
+    size_t bucket = 0;
+    int64_t offset = 0;
+  };
+
+  static Choice any_bucket() {
+    return [](const Bucket&) { return true; };
+  }
+  Choice matrices() const {
+    return [this](const Bucket& bucket) { return !is_of_vectors(program_, bucket); };
+  }
+  Choice vectors() const {
+    return [this](const Bucket& bucket) { return is_of_vectors(program_, bucket); };
+  }
+
+  int64_t ranks() const { return program_.options.data_ranks; }
+  int64_t shard_size(const Bucket& bucket) const { return bucket.size / ranks(); }
+
+  /// Reverse table order is that in which backward finishes; what is small comes last.
+  void make_buckets() {
+    std::vector<Bucket>& buckets = program_.buckets;
+    for (size_t index = places_.size(); index-- > 0;) {
+      const ParamSpec& spec = program_.params.params[index];
+      Bucket& bucket = bucket_for(buckets, spec);
+      places_[index].offset = bucket.size;
+      bucket.params.push_back(static_cast<int64_t>(index));
+      bucket.offsets.push_back(bucket.size);
+      bucket.size += round_up(spec.shape.num_elements(), kFlatAlignment);
+    }
+    std::stable_partition(buckets.begin(), buckets.end(), matrices());
+    for (size_t b = 0; b < buckets.size(); ++b) {
+      buckets[b].size = round_up(buckets[b].size, ranks() * kShardAlignment);
+      for (const int64_t param : buckets[b].params) places_[static_cast<size_t>(param)].bucket = b;
+    }
+  }
+
+  TensorId parent(const std::string& name, DType dtype, Owner owner, int64_t size) {
+    return program_.tensors.add(
+        {.name = name, .dtype = dtype, .shape = {size}, .owner = owner, .storage = Storage::kPersistent});
+  }
+
+  /// Whole tensors of the chosen buckets behind one another, with a view of each parameter; this rank's piece becomes
+  /// the shard's `field`. Returns each bucket's whole tensor, absent where it was not chosen.
+  std::vector<TensorId> declare_whole(const std::string& name, DType dtype, Owner owner, Field field,
+                                      const Choice& is_chosen) {
+    std::vector<TensorId> wholes(program_.buckets.size());
+    int64_t size = 0;
+    for (const Bucket& bucket : program_.buckets) size += is_chosen(bucket) ? bucket.size : 0;
+    if (size == 0) return wholes;
+    const TensorId root = parent(name, dtype, owner, size);
+    int64_t offset = 0;
+    for (size_t b = 0; b < wholes.size(); ++b) {
+      Bucket& bucket = program_.buckets[b];
+      if (!is_chosen(bucket)) continue;
+      wholes[b] = program_.tensors.view(root, bucket.name + "." + name, {bucket.size}, offset);
+      bucket.shard.*field = program_.tensors.view(wholes[b], bucket.name + "." + name + ".piece", {shard_size(bucket)},
+                                                  program_.options.data_rank * shard_size(bucket));
+      for (const int64_t param : bucket.params) {
+        const auto index = static_cast<size_t>(param);
+        const ParamSpec& spec = program_.params.params[index];
+        program_.param_tensors[index].*field =
+            program_.tensors.view(wholes[b], spec.name + "." + name, spec.shape, places_[index].offset);
+      }
+      offset += bucket.size;
+    }
+    return wholes;
+  }
+
+  /// As declare_whole, of tensors that the other ranks' updates must reach.
+  void declare_gathered(const std::string& name, DType dtype, Owner owner, Field field, const Choice& is_chosen) {
+    const std::vector<TensorId> wholes = declare_whole(name, dtype, owner, field, is_chosen);
+    for (size_t b = 0; b < wholes.size(); ++b) {
+      if (!wholes[b].has_value()) continue;
+      Bucket& bucket = program_.buckets[b];
+      bucket.gathered.push_back({.whole = wholes[b], .piece = bucket.shard.*field});
+    }
+  }
+
+  /// This rank's pieces alone.
+  void declare_shards(const std::string& name, DType dtype, Field field, const Choice& is_chosen) {
+    int64_t size = 0;
+    for (const Bucket& bucket : program_.buckets) size += is_chosen(bucket) ? shard_size(bucket) : 0;
+    if (size == 0) return;
+    const TensorId root = parent(name, dtype, Owner::kOptimizer, size);
+    int64_t offset = 0;
+    for (Bucket& bucket : program_.buckets) {
+      if (!is_chosen(bucket)) continue;
+      bucket.shard.*field = program_.tensors.view(root, bucket.name + "." + name, {shard_size(bucket)}, offset);
+      offset += shard_size(bucket);
+    }
+  }
+
+  void declare_weights() {
+    const ProgramOptions& options = program_.options;
+    const bool has_masters = options.master == MasterWeights::kF32;
+    const bool has_copies = options.compute == DType::kBF16 && !packs_;
+    // Norms, biases, and whatever is multiplied in f32 or packed from f32: the master is the weight.
+    const bool reads_masters = has_masters && !has_copies;
+    declare_gathered("master", DType::kF32, Owner::kOptimizer, &ParamTensors::master,
+                     reads_masters ? any_bucket() : vectors());
+    if (reads_masters) return;
+    declare_gathered("weight", DType::kBF16, Owner::kWeights, &ParamTensors::weight, matrices());
+    if (has_masters) declare_shards("master_shard", DType::kF32, &ParamTensors::master, matrices());
+    if (options.master != MasterWeights::kBF16Remainder) return;
+    if (packs_) {
+      declare_gathered("remainder", DType::kU16, Owner::kOptimizer, &ParamTensors::remainder, matrices());
+    } else {
+      declare_shards("remainder_shard", DType::kU16, &ParamTensors::remainder, matrices());
+    }
+  }
+
+  void declare_gradients() {
+    const bool has_bf16 = program_.options.gradient == DType::kBF16;
+    const Choice in_bf16 = [has_bf16](const Bucket& bucket) { return has_bf16 && bucket.layer >= 0; };
+    const Choice in_f32 = [in_bf16](const Bucket& bucket) { return !in_bf16(bucket); };
+    const auto of_f32 = declare_whole("gradient", DType::kF32, Owner::kGradients, &ParamTensors::gradient, in_f32);
+    const auto of_bf16 =
+        declare_whole("gradient_bf16", DType::kBF16, Owner::kGradients, &ParamTensors::gradient, in_bf16);
+    for (size_t b = 0; b < program_.buckets.size(); ++b) {
+      program_.buckets[b].gradient = of_f32[b].has_value() ? of_f32[b] : of_bf16[b];
+    }
+  }
+
+  /// Views of what each parameter has in this rank's piece of its bucket.
+  void cut_params() {
+    static constexpr std::pair<const char*, Field> kFields[] = {{"master", &ParamTensors::master},
+                                                                {"gradient", &ParamTensors::gradient},
+                                                                {"first_moment", &ParamTensors::first_moment},
+                                                                {"second_moment", &ParamTensors::second_moment},
+                                                                {"weight", &ParamTensors::weight},
+                                                                {"remainder", &ParamTensors::remainder}};
+    for (size_t index = 0; index < places_.size(); ++index) {
+      const ParamSpec& spec = program_.params.params[index];
+      const Bucket& bucket = program_.buckets[places_[index].bucket];
+      const int64_t piece = program_.options.data_rank * shard_size(bucket);
+      const int64_t offset = places_[index].offset;
+      const int64_t first = std::max(offset, piece);
+      const int64_t end = std::min(offset + spec.shape.num_elements(), piece + shard_size(bucket));
+      if (end <= first) continue;
+      ParamShard& shard = program_.shards[index];
+      shard = {.first = first - offset, .count = end - first, .tensors = {}};
+      for (const auto& [name, field] : kFields) {
+        if (!(bucket.shard.*field).has_value()) continue;
+        shard.tensors.*field =
+            program_.tensors.view(bucket.shard.*field, spec.name + "." + name + ".piece", {shard.count}, first - piece);
+      }
+    }
+  }
+
+  Program& program_;
+  bool packs_;
+  std::vector<Place> places_;
+};
+
+}  // namespace
+
+void declare_sharded_tensors(Program& program, bool packs) {
+  ShardDeclarer(program, packs).declare();
+}
+
+}  // namespace litespark

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where ranks meet: which calls stand on which tape, that each is waited for where it was started, and that nobody
+// touches what a call owns.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/error.h"
+#include "spec/communication_tape.h"
+#include "support/error_text.h"
+#include "support/plain_sizes.h"
+#include "support/tape_reader.h"
+
+namespace litespark {
+namespace {
+
+using test::ops_of;
+using test::small_config;
+using test::small_options;
+
+Program program_of(bool packs, bool accumulates = false, int64_t rank = 1) {
+  ProgramOptions options = small_options();
+  options.compute = DType::kBF16;
+  options.accumulates = accumulates;
+  options.data_ranks = 2;
+  options.data_rank = rank;
+  return make_llama_program(small_config(), options, PlainSizes(packs));
+}
+
+size_t count(const Program& program, Phase phase, std::string_view name) {
+  const auto& entries = program.tape(phase)->entries();
+  return static_cast<size_t>(
+      std::count_if(entries.begin(), entries.end(), [&](const TapeEntry& entry) { return op_name(entry.op) == name; }));
+}
+
+struct Bytes {
+  int32_t root = -1;
+  int64_t first = 0, end = 0;
+  bool meets(const Bytes& other) const { return root == other.root && first < other.end && other.first < end; }
+};
+
+Bytes bytes_of(const Program& program, TensorId id) {
+  const auto [root, offset] = program.tensors.root(id);
+  return {root.index, offset, offset + program.tensors[id].bytes()};
+}
+
+/// Walks a tape and finds ops that touch what a call under way owns.
+class Watcher {
+ public:
+  explicit Watcher(const Program& program) : program_(program) {}
+
+  void walk(const Tape& tape) {
+    for (const TapeEntry& entry : tape.entries()) {
+      std::visit([&](const auto& op) { see(op); }, entry.op);
+    }
+    EXPECT_TRUE(under_way_.empty()) << tape.phase() << " leaves calls under way";
+  }
+  int64_t starts() const { return starts_; }
+
+ private:
+  template <class Op>
+  void see(const Op& op) {
+    if constexpr (std::is_same_v<Op, op::CommWait<TensorId>>) {
+      ASSERT_EQ(under_way_.count(op.call), 1U) << "waits for a call that is not under way";
+      under_way_.erase(op.call);
+    } else {
+      name_ = Op::kName;
+      static_cast<void>(op.map(*this));
+      if constexpr (op::Communication<Op>) {
+        ++starts_;
+        ASSERT_EQ(under_way_.count(op.call), 0U) << "two calls of one number";
+        under_way_[op.call] = {.owned = bytes_of(program_, op.data), .is_gather = Op::kName == "all_gather"};
+      }
+    }
+  }
+
+ public:
+  TensorId in(std::string_view, TensorId id) const { return touch(id); }
+  TensorId out(std::string_view, TensorId id) const { return touch(id); }
+  TensorId inout(std::string_view, TensorId id) const { return touch(id); }
+
+ private:
+  struct Call {
+    Bytes owned;
+    bool is_gather = false;
+  };
+  TensorId touch(TensorId id) const {
+    if (!id.has_value()) return id;
+    for (const auto& [number, call] : under_way_) {
+      EXPECT_FALSE(call.owned.meets(bytes_of(program_, id)))
+          << name_ << " touches " << program_.tensors[id].name << " during call " << number;
+    }
+    return id;
+  }
+
+  const Program& program_;
+  std::map<int, Call> under_way_;
+  std::string_view name_;
+  int64_t starts_ = 0;
+};
+
+TEST(CommunicationTape, NobodyTouchesWhatACallOwnsAndEveryTapeWaitsForItsCalls) {
+  for (const bool packs : {false, true}) {
+    for (const bool accumulates : {false, true}) {
+      const Program program = program_of(packs, accumulates);
+      int64_t starts = 0;
+      for (const auto& [phase, tape] : program.tapes) {
+        Watcher watcher(program);
+        watcher.walk(tape);
+        starts += watcher.starts();
+      }
+      EXPECT_GT(starts, 0);
+    }
+  }
+}
+
+TEST(CommunicationTape, OnlyTheLastMicroBatchReducesAndOnlyTheFirstGathers) {
+  const Program once = program_of(false);
+  EXPECT_EQ(count(once, Phase::kTrainFirst, "reduce_scatter"), once.buckets.size());
+  EXPECT_EQ(once.tape(Phase::kTrainLast), nullptr);
+  const Program program = program_of(false, true);
+  EXPECT_EQ(count(program, Phase::kTrainFirst, "reduce_scatter"), 0U);
+  EXPECT_EQ(count(program, Phase::kTrainNext, "reduce_scatter"), 0U);
+  EXPECT_EQ(count(program, Phase::kTrainLast, "reduce_scatter"), program.buckets.size());
+  EXPECT_EQ(count(program, Phase::kTrainFirst, "all_gather"), 3U);  // layers 1 and 2, head
+  EXPECT_EQ(count(program, Phase::kTrainNext, "all_gather"), 0U);
+  EXPECT_EQ(count(program, Phase::kTrainLast, "all_gather"), 0U);
+  EXPECT_EQ(count(program, Phase::kOptimizer, "all_gather"), 3U + 1U);  // small, embedding, layer 0; the message
+  EXPECT_EQ(count(program, Phase::kGather, "all_gather"), 3U);
+  EXPECT_EQ(count(program, Phase::kSumState, "all_gather"), 1U);
+  for (const auto& [phase, tape] : program.tapes) {
+    const std::set<Phase> meeting = {Phase::kTrainFirst, Phase::kTrainLast, Phase::kOptimizer, Phase::kGather,
+                                     Phase::kSumState};
+    EXPECT_EQ(ops_of<op::CommWait>(tape).empty(), !meeting.contains(phase)) << tape.phase();
+  }
+}
+
+TEST(CommunicationTape, PackingGathersWholeWeightsAndForwardNothing) {
+  const Program program = program_of(true);
+  EXPECT_EQ(count(program, Phase::kPack, "all_gather"), program.buckets.size());
+  EXPECT_EQ(count(program, Phase::kTrainFirst, "all_gather"), 0U);
+  EXPECT_EQ(count(program, Phase::kOptimizer, "all_gather"), 1U);
+  EXPECT_EQ(count(program, Phase::kGather, "all_gather"), 0U);
+}
+
+TEST(CommunicationTape, AllRanksMakeTheSameCallsInTheSameOrder) {
+  for (const bool packs : {false, true}) {
+    const Program first = program_of(packs, true, 0);
+    const Program second = program_of(packs, true, 1);
+    for (const auto& [phase, tape] : first.tapes) {
+      const auto calls = [](const Tape& of, const TensorTable& tensors) {
+        std::vector<std::string> all;
+        for (const TapeEntry& entry : of.entries()) {
+          if (const auto* reduce = std::get_if<op::ReduceScatter<TensorId>>(&entry.op)) {
+            all.push_back("reduce " + tensors[reduce->data].name + tensors[reduce->data].shape.to_string());
+          } else if (const auto* gather = std::get_if<op::AllGather<TensorId>>(&entry.op)) {
+            all.push_back("gather " + tensors[gather->data].name + tensors[gather->data].shape.to_string());
+          }
+        }
+        return all;
+      };
+      EXPECT_EQ(calls(tape, first.tensors), calls(*second.tape(phase), second.tensors)) << tape.phase();
+    }
+  }
+}
+
+TEST(CommunicationTape, TheMessageGoesOutBetweenTheNormAndTheDecision) {
+  const Program program = program_of(false, false, 0);
+  std::vector<std::string> names;
+  for (const TapeEntry& entry : program.tape(Phase::kOptimizer)->entries()) {
+    const std::string name(op_name(entry.op));
+    if (names.empty() || names.back() != name) names.push_back(name);
+  }
+  const std::vector<std::string> expected = {"gradient_square_sum", "put_step_sums", "all_gather", "comm_wait",
+                                             "take_step_sums",      "step_decision", "adamw"};
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), names.begin()));
+}
+
+TEST(CommunicationTape, TheNormCountsEachElementOfThePieceOnceAndNoPadding) {
+  const Program program = program_of(false, false, 0);
+  int64_t counted = 0;
+  for (const auto& sum : ops_of<op::GradientSquareSum>(*program.tape(Phase::kOptimizer))) {
+    counted += program.tensors[sum.gradient].shape.num_elements();
+  }
+  int64_t owned = 0;
+  for (const ParamShard& shard : program.shards) owned += shard.count;
+  EXPECT_EQ(counted, owned);
+}
+
+TEST(CommunicationTape, OptionsThatOneRankAloneCanHaveAreRefused) {
+  ProgramOptions options = small_options();
+  options.data_ranks = 2;
+  options.has_checksums = true;
+  const std::string text = error_text<ConfigError>([&] { make_llama_program(small_config(), options, PlainSizes()); });
+  EXPECT_NE(text.find("device.verify_every"), std::string::npos) << text;
+  options.has_checksums = false;
+  options.data_rank = 2;
+  EXPECT_THROW(make_llama_program(small_config(), options, PlainSizes()), InternalError);
+}
+
+}  // namespace
+}  // namespace litespark
