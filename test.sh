@@ -50,6 +50,13 @@ if [ "$labels" != fast ]; then
     else
       failed=$((failed + 1))
     fi
+    heading "CUDA code: compile for GPUs before Hopper"
+    if cmake --preset cuda -B build/cuda-sm80 -DLITESPARK_CUDA_ARCHITECTURES=80-real -DCMAKE_CUDA_COMPILER="$nvcc" &&
+      cmake --build build/cuda-sm80 -j "$cores" --target litespark_ops_cuda; then
+      passed=$((passed + 1))
+    else
+      failed=$((failed + 1))
+    fi
   else
     heading "CUDA code: skipped, no nvcc here"
     skipped=$((skipped + 1))
