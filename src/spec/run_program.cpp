@@ -50,7 +50,8 @@ ProgramOptions training_options(const RunConfig& config) {
                     .eps = config.optim.eps,
                     .weight_decay = config.optim.weight_decay,
                     .seed = static_cast<uint64_t>(config.seed)},
-          .generation = sampling_of(config)};
+          .generation = sampling_of(config),
+          .data_ranks = config.cluster.data_parallel()};
 }
 
 }  // namespace litespark

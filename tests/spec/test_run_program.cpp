@@ -45,6 +45,16 @@ TEST(RunProgram, SamplesHaveTheirMemoryInThePlan) {
   EXPECT_EQ(training_options(config).generation->prefill_rows, 24);
 }
 
+TEST(RunProgram, DataRanksAreWhatTheOtherAxesLeaveOfTheDevices) {
+  RunConfig config = run_of(DataSource::kSynthetic, Packing::kDocuments);
+  EXPECT_EQ(training_options(config).data_ranks, 1);
+  config.cluster.gpus = 8;
+  EXPECT_EQ(training_options(config).data_ranks, 8);
+  config.cluster.tp = 2;
+  EXPECT_EQ(training_options(config).data_ranks, 4);
+  EXPECT_EQ(training_options(config).data_rank, 0);
+}
+
 TEST(RunProgram, OptionsFollowTheFile) {
   RunConfig config = run_of(DataSource::kSynthetic, Packing::kDocuments);
   config.precision.compute = DType::kBF16;

@@ -57,6 +57,18 @@ TEST(RunOptions, NoEvalBatchesMeansAllHeldOutData) {
   EXPECT_EQ(run_plan(config, nullptr).save_every, 11);
 }
 
+TEST(RunOptions, RanksAndAccumulationMayChangePlacesBetweenASaveAndAResume) {
+  const auto batch_of = [](int64_t ranks, int64_t accumulation) {
+    RunConfig config;
+    config.cluster.gpus = ranks;
+    config.train.accumulation = accumulation;
+    return run_identity(config, ModelConfig{}, "data").at("batch");
+  };
+  EXPECT_EQ(batch_of(4, 3), batch_of(1, 12));
+  EXPECT_EQ(batch_of(2, 6), batch_of(3, 4));
+  EXPECT_NE(batch_of(4, 3), batch_of(3, 3));
+}
+
 TEST(RunOptions, TheIdentityChangesWithWhatChangesTheWeights) {
   const auto identity = [](const char* path, const char* value) {
     RunConfig config;

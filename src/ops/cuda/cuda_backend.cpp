@@ -145,6 +145,12 @@ int cuda_device_count() {
   return 0;
 }
 
+void* cuda_stream_of(const Backend& backend) {
+  const auto* const cuda = dynamic_cast<const cuda::CudaBackend*>(&backend);
+  if (cuda == nullptr) throw InternalError("cuda_stream_of", "no CUDA backend", backend.name(), "make_cuda_backend's");
+  return cuda->context().stream;
+}
+
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
   return std::make_unique<cuda::CudaBackend>(options);
 }

@@ -49,4 +49,8 @@ std::map<std::string, std::string> cuda_library_versions();
 /// Throws ConfigError when there is no such device, DeviceError when the driver fails.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
 
+/// The cudaStream_t that its ops run on, for a communicator that is ordered against them. Throws InternalError when the
+/// backend is not of this file.
+void* cuda_stream_of(const Backend& backend);
+
 }  // namespace litespark

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/shared_text.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace litespark {
+namespace {
+
+/// Larger ones are no settings.
+constexpr int64_t kMostBytes = int64_t{64} << 20;
+
+/// `bytes` of the first rank, on every rank.
+void broadcast(Communicator& ranks, Backend& backend, void* data, int64_t bytes) {
+  const auto memory = backend.allocate(bytes);
+  backend.copy_to_device(memory->data(), data, bytes);
+  ranks.wait(
+      ranks.broadcast({.data = memory->data(), .dtype = DType::kU8, .shape = {bytes}, .device = backend.device()}, 0));
+  backend.copy_to_host(data, memory->data(), bytes);
+}
+
+void append(std::string& out, const std::string& text) {
+  const auto size = static_cast<uint64_t>(text.size());
+  out.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  out += text;
+}
+
+/// The text that append wrote at `at`, which moves behind it.
+std::string take(const std::string& from, size_t& at) {
+  uint64_t size = 0;
+  if (from.size() - at < sizeof(size)) throw InternalError("shared_text", "ends within a length", from.size(), at);
+  std::memcpy(&size, from.data() + at, sizeof(size));
+  at += sizeof(size);
+  if (from.size() - at < size) throw InternalError("shared_text", "ends within a text", from.size() - at, size);
+  const std::string text = from.substr(at, size);
+  at += size;
+  return text;
+}
+
+}  // namespace
+
+std::string from_first_rank(Communicator* ranks, Backend& backend, const std::string& text) {
+  if (ranks == nullptr) return text;
+  auto size = static_cast<int64_t>(text.size());
+  broadcast(*ranks, backend, &size, sizeof(size));
+  if (size < 0 || size > kMostBytes)
+    throw CommError("shared_text", "the first rank's text has no such size", size,
+                    "0 to " + std::to_string(kMostBytes));
+  if (size == 0) return {};
+  std::string shared = ranks->rank() == 0 ? text : std::string(static_cast<size_t>(size), '\0');
+  broadcast(*ranks, backend, shared.data(), size);
+  return shared;
+}
+
+std::map<std::string, std::string> from_first_rank(Communicator* ranks, Backend& backend,
+                                                   const std::map<std::string, std::string>& texts) {
+  if (ranks == nullptr) return texts;
+  std::string all;
+  for (const auto& [name, text] : texts) {
+    append(all, name);
+    append(all, text);
+  }
+  const std::string shared = from_first_rank(ranks, backend, all);
+  std::map<std::string, std::string> result;
+  for (size_t at = 0; at < shared.size();) {
+    const std::string name = take(shared, at);
+    result[name] = take(shared, at);
+  }
+  return result;
+}
+
+}  // namespace litespark

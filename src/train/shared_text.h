@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the first rank of a run decides for all: texts that go from it to the others over their communicator.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "dist/communicator.h"
+#include "ops/backend.h"
+
+namespace litespark {
+
+/// The first rank's `text` on every rank. All ranks call it at the same point. With one rank (nullptr) `text` itself.
+std::string from_first_rank(Communicator* ranks, Backend& backend, const std::string& text);
+
+/// The same of named texts.
+std::map<std::string, std::string> from_first_rank(Communicator* ranks, Backend& backend,
+                                                   const std::map<std::string, std::string>& texts);
+
+}  // namespace litespark
