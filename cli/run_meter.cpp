@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_meter.h"
 
-#include <algorithm>
 #include <array>
 #include <ctime>
 #include <sstream>
@@ -10,48 +9,11 @@
 #include "core/text_table.h"
 #include "meter/cpu_model.h"
 #include "meter/emissions.h"
-#include "meter/nvml.h"
-#include "meter/rapl.h"
 #include "model/matmul_peak.h"
 #include "spec/flops.h"
 
 namespace litespark::cli {
 namespace {
-
-using Sensors = std::vector<std::unique_ptr<EnergySensor>>;
-
-CpuModel cpu_model(const MeterSection& settings) {
-  CpuModel model = cpu_model_of_this_machine();
-  model.idle_watts = settings.cpu_idle_watts.value_or(model.idle_watts);
-  model.watts_per_busy_core = settings.cpu_watts_per_core.value_or(model.watts_per_busy_core);
-  model.watts_per_gib = settings.watts_per_gib.value_or(model.watts_per_gib);
-  return model;
-}
-
-/// The boards that the run computes on: the first `count` that it sees.
-void add_gpu_sensors(Sensors& sensors, int64_t count) {
-  const auto driver = open_nvml();
-  std::optional<std::vector<std::string>> uuids;
-  if (driver) uuids = visible_gpus_here(*driver);
-  if (!uuids || static_cast<int64_t>(uuids->size()) < count) {
-    sensors.push_back(make_silent_sensor("gpu", EnergyPart::kGpu));
-    return;
-  }
-  uuids->resize(static_cast<size_t>(count));
-  for (auto& sensor : make_gpu_sensors(driver, *uuids)) sensors.push_back(std::move(sensor));
-}
-
-Sensors sensors_of(const RunConfig& config, bool is_gpu) {
-  Sensors sensors = find_rapl_sensors();
-  const auto has = [&](EnergyPart part) {
-    return std::any_of(sensors.begin(), sensors.end(), [part](const auto& sensor) { return sensor->part() == part; });
-  };
-  const CpuModel model = cpu_model(config.meter);
-  if (!has(EnergyPart::kCpu)) sensors.push_back(make_cpu_estimate(model));
-  if (!has(EnergyPart::kRam)) sensors.push_back(make_memory_estimate(model));
-  if (is_gpu) add_gpu_sensors(sensors, config.cluster.gpus);
-  return sensors;
-}
 
 std::optional<PeakRate> peak_of(const RunConfig& config, Executor& executor) {
   if (config.meter.peak_tflops) {
@@ -66,6 +28,14 @@ std::optional<PeakRate> peak_of(const RunConfig& config, Executor& executor) {
                             " matmuls alone, median times weighted by FLOPs"};
 }
 
+/// Of all devices together.
+std::optional<PeakRate> times(std::optional<PeakRate> peak, int64_t num_devices) {
+  if (!peak || num_devices == 1) return peak;
+  peak->flops_per_second *= static_cast<double>(num_devices);
+  peak->source += ", times " + std::to_string(num_devices) + " devices";
+  return peak;
+}
+
 /// The record of energy.jsonl and the checkpoint overlap; the one that saw more time has all that the other has.
 EnergyAccount further(const RunTotals& totals, const EnergyAccount& recorded) {
   if (recorded.seconds() >= totals.metered_seconds + totals.unmetered_seconds) return recorded;
@@ -73,6 +43,15 @@ EnergyAccount further(const RunTotals& totals, const EnergyAccount& recorded) {
           .metered_seconds = totals.metered_seconds,
           .unmetered_seconds = totals.unmetered_seconds,
           .method = recorded.method};
+}
+
+/// What the other ranks tell of devices that this one does not see; their sensors are of the same kinds.
+ToldEnergy* add_other_ranks(Sensors& sensors, bool is_gpu) {
+  auto others = std::make_unique<ToldEnergy>("other ranks", is_gpu ? EnergyPart::kGpu : EnergyPart::kCpu,
+                                             is_gpu ? EnergyMethod::kCounter : EnergyMethod::kEstimated);
+  ToldEnergy* const told = others.get();
+  sensors.push_back(std::move(others));
+  return told;
 }
 
 std::string rounded(double value) {
@@ -99,15 +78,18 @@ RunMeter::RunMeter(const RunConfig& config, Executor& executor, const RunTotals&
       grid_(grid_intensity(config.meter.grid, config.meter.grid_intensity)),
       device_name_(executor.backend().name()),
       is_gpu_(executor.backend().device() == Device::kCuda),
+      num_devices_(config.cluster.gpus),
       num_cores_(cpu_model_of_this_machine().num_cores),
       memory_gib_(cpu_model_of_this_machine().memory_gib),
       flops_per_token_(training_flops_per_token(executor.program().config, config.data.seq_len)),
       flops_text_(training_flops_text(executor.program().config, config.data.seq_len)),
-      peak_(peak_of(config, executor)),
+      peak_(times(peak_of(config, executor), num_devices_)),
       log_(out_ / "energy.jsonl"),
       emissions_(out_ / "emissions.csv"),
       total_(further(totals, log_.recorded())),
-      meter_(sensors_of(config, is_gpu_)) {}
+      sensors_(sensors_of_rank(config, is_gpu_, 0)),
+      others_(executor.communicator() == nullptr ? nullptr : add_other_ranks(sensors_, is_gpu_)),
+      meter_(std::move(sensors_)) {}
 
 std::string RunMeter::headline() const {
   const std::string peak = peak_ ? fixed_text(peak_->flops_per_second / 1e12, 3) + " TFLOP/s (" + peak_->source + ")"
@@ -176,8 +158,6 @@ std::string RunMeter::finish(int64_t steps_done, int64_t tokens_done) {
 }
 
 void RunMeter::write_emissions() {
-  const auto num_gpus = std::count_if(process_.devices.begin(), process_.devices.end(),
-                                      [](const auto& device) { return device.second.part == EnergyPart::kGpu; });
   emissions_.append((emissions_.size_before() == 0 ? emissions_header() : std::string()) +
                     emissions_line({.timestamp = local_time(),
                                     .project_name = "litespark",
@@ -187,7 +167,7 @@ void RunMeter::write_emissions() {
                                     .grid = grid_,
                                     .pue = settings_.pue,
                                     .cpu_count = num_cores_,
-                                    .gpu_count = static_cast<int>(num_gpus),
+                                    .gpu_count = is_gpu_ ? static_cast<int>(num_devices_) : 0,
                                     .gpu_model = is_gpu_ ? device_name_ : "",
                                     .ram_gib = memory_gib_}));
 }

@@ -10,7 +10,9 @@
 #include "meter/carbon.h"
 #include "meter/energy_account.h"
 #include "meter/peak.h"
+#include "meter/told_energy.h"
 #include "model/executor.h"
+#include "run_sensors.h"
 #include "spec/run_config.h"
 #include "train/energy_log.h"
 #include "train/metrics_log.h"
@@ -43,6 +45,7 @@ class RunMeter {
   GridIntensity grid_;
   std::string device_name_;
   bool is_gpu_;
+  int64_t num_devices_;
   int num_cores_ = 0;
   double memory_gib_ = 0;
   double flops_per_token_;
@@ -53,6 +56,8 @@ class RunMeter {
   EnergyAccount total_;    ///< of the run, restarts included
   EnergyAccount process_;  ///< since this start
   EnergyAccount stretch_;  ///< since the last record of energy.jsonl
+  Sensors sensors_;        ///< on their way into meter_
+  ToldEnergy* others_;     ///< in meter_: the other ranks' devices; nullptr with one rank
   EnergyMeter meter_;
 };
 

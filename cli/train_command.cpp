@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "core/text_table.h"
 #include "data/loader.h"
+#include "data/ranked_source.h"
 #include "io/file.h"
 #include "io/folder_lock.h"
 #include "io/sealed_folder.h"
@@ -18,6 +19,8 @@
 #include "report/page.h"
 #include "run_memory.h"
 #include "run_meter.h"
+#include "run_ranks.h"
+#include "run_sensors.h"
 #include "run_setup.h"
 #include "spec/run_program.h"
 #include "stop_request.h"
@@ -26,6 +29,7 @@
 #include "train/run_manifest.h"
 #include "train/run_options.h"
 #include "train/run_timeline.h"
+#include "train/shared_text.h"
 #include "training_inputs.h"
 #include "tuning_memory.h"
 
@@ -83,7 +87,26 @@ void write_run_report(const fs::path& out) {
   }
 }
 
-/// Everything of one run that lives as long as it.
+/// What the first rank decides for all before there is a program.
+struct SharedChoices {
+  RunConfig config;
+  std::optional<fs::path> checkpoint;
+};
+
+SharedChoices share_choices(Communicator* ranks, Backend& backend, const SharedChoices& mine) {
+  if (ranks == nullptr) return mine;
+  const auto shared = from_first_rank(
+      ranks, backend,
+      std::map<std::string, std::string>{{"run", run_config_toml(mine.config)},
+                                         {"checkpoint", mine.checkpoint ? mine.checkpoint->string() : ""}});
+  SharedChoices choices;
+  read_toml(shared.at("run"), "the first rank's run.toml", Fields::of(choices.config));
+  if (!shared.at("checkpoint").empty()) choices.checkpoint = shared.at("checkpoint");
+  return choices;
+}
+
+/// Everything of one run that lives as long as it, on one of its ranks. The first rank, or the only one, writes and
+/// speaks; the others only train.
 class TrainingRun {
  public:
   struct Start {
@@ -92,29 +115,30 @@ class TrainingRun {
     std::vector<std::string> command;    ///< as typed
   };
 
-  TrainingRun(const RunConfig& config, Start start, Program program, Backend& backend, RunMemory& memory)
+  TrainingRun(const RunConfig& config, Start start, Program program, Backend& backend, RunMemory& memory,
+              Communicator* ranks)
       : config_(config),
         out_(config.out),
         memory_(memory),
         source_(make_source(config, program, config.data.path)),
+        share_(*source_, static_cast<uint64_t>(program.options.data_ranks),
+               static_cast<uint64_t>(program.options.data_rank)),
         eval_source_(make_eval_source(config, program)),
-        executor_(std::move(program), backend),
+        executor_(std::move(program), backend, ranks),
         store_(std::move(start.store)),
         command_(std::move(start.command)),
         context_{.config = executor_.program().config,
                  .params = executor_.program().params,
                  .identity = run_identity(config, executor_.program().config, source_->fingerprint()),
-                 .tuning = backend.tuning(),
+                 .tuning = is_first() ? from_first_rank(ranks, backend, backend.tuning()) : backend.tuning(),
                  .run_toml = run_config_toml(config),
                  .tokenizer_folder = config.data.tokenizer,
                  .folder_dtype = config.precision.compute},
-        trainer_(executor_, trainer_options(config), [this](uint64_t index) -> const Batch& { return next(index); }),
+        trainer_(executor_, options_of_rank(), [this](uint64_t index) -> const Batch& { return next(index); }),
         take_sample_(make_sampler(config, executor_)) {
     executor_.set_debug_sync(config.device.debug_sync);
-    for (const std::string& name : store_.clean()) {
-      std::cerr << "litespark: warning: " << store_.folder().string() << "/" << name
-                << " has no COMPLETE marker; it is set aside as incomplete-" << name << "\n";
-    }
+    executor_.set_records_communication(config.distribution.graphs);
+    if (is_first()) clean_store();
     if (start.checkpoint) {
       const ResumedState resumed = read_checkpoint(*start.checkpoint, context_, executor_);
       trainer_.restore(resumed.progress);
@@ -122,10 +146,22 @@ class TrainingRun {
     } else {
       fill_weights(executor_, config);
     }
+    if (!is_first()) return;
     if (config.checkpoint.at_end || config.checkpoint.every > 0)
       store_.require_space(checkpoint_bytes(context_.params, context_.folder_dtype));
     write_text_file(out_ / "run.toml", context_.run_toml);
     memory_.prepared([this] { return loader_ ? loader_->held_bytes() : 0; });
+  }
+
+  bool is_first() const { return executor_.program().options.data_rank == 0; }
+
+  /// What every rank but the first does.
+  RunEnd run_silently() {
+    const RunPlan plan = run_plan(config_, eval_source_.get());
+    if (trainer_.steps_done() >= plan.steps) return RunEnd::kFinished;
+    const StopRequest stop(config_.checkpoint.signal);
+    CheckpointSaver saver(executor_, store_, context_, {.is_async = false, .writes = false});
+    return run_training(trainer_, &saver, eval_source_.get(), plan, {.should_stop = StopRequest::is_made});
   }
 
   RunEnd run() {
@@ -190,6 +226,22 @@ class TrainingRun {
   }
 
  private:
+  TrainerOptions options_of_rank() {
+    TrainerOptions options = trainer_options(config_);
+    if (is_first()) return options;
+    const bool is_gpu = executor_.backend().device() == Device::kCuda;
+    energy_.emplace(config_, is_gpu, executor_.program().options.data_rank);
+    options.joules_of_rank = [this] { return energy_->joules(); };
+    return options;
+  }
+
+  void clean_store() {
+    for (const std::string& name : store_.clean()) {
+      std::cerr << "litespark: warning: " << store_.folder().string() << "/" << name
+                << " has no COMPLETE marker; it is set aside as incomplete-" << name << "\n";
+    }
+  }
+
   void watch_memory(MetricsLog& metrics, Progress& progress) {
     for (const std::string& warning : memory_.after_step(trainer_.steps_done())) {
       metrics.add_warning(trainer_.steps_done(), warning);
@@ -222,9 +274,9 @@ class TrainingRun {
   /// The loader starts where the trainer stands, which a resume decides.
   const Batch& next(uint64_t index) {
     if (!loader_) {
-      loader_.emplace(*source_, Loader::Options{.shape = executor_.program().options.batch,
-                                                .workers = config_.data.workers,
-                                                .first_index = index});
+      loader_.emplace(share_, Loader::Options{.shape = executor_.program().options.batch,
+                                              .workers = config_.data.workers,
+                                              .first_index = index});
     }
     return loader_->get(index);
   }
@@ -233,12 +285,14 @@ class TrainingRun {
   fs::path out_;
   RunMemory& memory_;
   std::unique_ptr<BatchSource> source_;
+  RankedSource share_;
   std::unique_ptr<BatchSource> eval_source_;
   Executor executor_;
   CheckpointStore store_;
   std::vector<std::string> command_;
   CheckpointContext context_;
   std::optional<Loader> loader_;
+  std::optional<RankEnergy> energy_;  ///< of every rank but the first, which has a RunMeter
   Trainer trainer_;
   TakeSample take_sample_;
   std::optional<SampleLog> samples_;
@@ -271,34 +325,65 @@ class TrainCommand final : public Command {
     refuse_unsupported(config);
     (void)grid_intensity(config.meter.grid, config.meter.grid_intensity);  // refused before anything is made
     const ModelConfig model = model_of(config);
+    RunMemory memory(config);
+    const std::unique_ptr<Backend> backend = make_backend(config);
+    memory.opened(*backend);
+    const std::unique_ptr<Communicator> ranks = open_ranks(config, *backend);
+    try {
+      const bool is_first = ranks == nullptr || ranks->rank() == 0;
+      return is_first ? run_first(line, config, model, memory, *backend, ranks.get())
+                      : run_other(config, model, memory, *backend, *ranks);
+    } catch (const std::exception& error) {
+      if (ranks) ranks->abort(error.what());
+      throw;
+    }
+  }
+
+ private:
+  /// The only rank, or that which decides, writes and speaks for all.
+  static ExitCode run_first(const CommandLine& line, RunConfig config, const ModelConfig& model, RunMemory& memory,
+                            Backend& backend, Communicator* ranks) {
     const fs::path folder = make_run_folder(config);
     const FolderLock lock(folder);
     if (!lock.is_held()) std::cerr << "warning: " << folder.string() << ": this file system knows no locks\n";
     TrainingRun::Start start{
         .store = CheckpointStore(folder / "checkpoints"), .checkpoint = {}, .command = line.arguments};
     start.checkpoint = resume_from(config, start.store);
-    RunMemory memory(config);
-    const std::unique_ptr<Backend> backend = make_backend(config);
-    memory.opened(*backend);
-    const TuningMemory tuning(config, *backend);
-    if (start.checkpoint) backend->set_tuning(read_checkpoint_tuning(*start.checkpoint));
-    require_right_matmul(*backend, config.precision.compute);
+    const TuningMemory tuning(config, backend);
+    if (start.checkpoint) backend.set_tuning(read_checkpoint_tuning(*start.checkpoint));
+    require_right_matmul(backend, config.precision.compute);
     if (start.checkpoint && config.train.micro_batch == 0) take_choices(config, *start.checkpoint);
-    const SettledRun settled = fit_into_memory(config, model, backend->sizes(), backend->free_bytes());
+    const SettledRun settled = fit_into_memory(config, model, backend.sizes(), backend.free_bytes());
     config = settled.config;
     std::cout << settled.note;
-    Program program = make_llama_program(model, training_options(config), backend->sizes());
+    (void)share_choices(ranks, backend, {.config = config, .checkpoint = start.checkpoint});
+    Program program = make_llama_program(model, training_options(config), backend.sizes());
     const std::string headline = run_headline(config, program);
     std::cout << headline << decay_groups_text(program.params) << "\n"
               << memory.plan(program, headline.substr(0, headline.find('\n'))) << std::endl;
-    TrainingRun training(config, std::move(start), std::move(program), *backend, memory);
-    tuning.keep(*backend);
+    TrainingRun training(config, std::move(start), std::move(program), backend, memory, ranks);
+    tuning.keep(backend);
     const RunEnd end = training.run();
     write_run_report(config.out);
     return end == RunEnd::kStopped ? ExitCode::kStopped : ExitCode::kDone;
   }
 
- private:
+  static ExitCode run_other(const RunConfig& given, const ModelConfig& model, RunMemory& memory, Backend& backend,
+                            Communicator& ranks) {
+    require_right_matmul(backend, given.precision.compute);
+    const SharedChoices choices = share_choices(&ranks, backend, {.config = given, .checkpoint = {}});
+    ProgramOptions options = training_options(choices.config);
+    options.data_rank = ranks.rank();
+    Program program = make_llama_program(model, options, backend.sizes());
+    backend.set_tuning(from_first_rank(&ranks, backend, std::map<std::string, std::string>{}));
+    TrainingRun training(choices.config,
+                         {.store = CheckpointStore(fs::path(choices.config.out) / "checkpoints"),
+                          .checkpoint = choices.checkpoint,
+                          .command = {}},
+                         std::move(program), backend, memory, &ranks);
+    return training.run_silently() == RunEnd::kStopped ? ExitCode::kStopped : ExitCode::kDone;
+  }
+
   std::optional<int64_t> gpus_;
   RunConfig defaults_;
 };

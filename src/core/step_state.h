@@ -9,6 +9,13 @@
 
 namespace litespark {
 
+/// What several ranks add up beside losses; written by the host just before the optimizer.
+struct RankCounts {
+  int64_t batch_tokens = 0;   ///< tokens of the step's micro-batches
+  int64_t stop_requests = 0;  ///< ranks that were asked to stop
+  double joules = 0;          ///< used since the last message by devices that the first rank does not see; NaN: unknown
+};
+
 struct StepState {
   // Inputs, written by the host before each optimizer step.
   float learning_rate = 0;
@@ -23,9 +30,7 @@ struct StepState {
   int64_t supervised_tokens = 0;   ///< labels that were not ignored
   int64_t bad_tokens = 0;          ///< token ids or labels outside the vocabulary: must stay 0
   double gradient_square_sum = 0;  ///< of the unnormalised gradients
-  // Of several ranks only, written just before the optimizer.
-  int64_t batch_tokens = 0;   ///< tokens of the step's micro-batches
-  int64_t stop_requests = 0;  ///< ranks that were asked to stop
+  RankCounts counts;               ///< zero with one rank
 
   // Decided on the device once all gradients are there.
   float gradient_norm = 0;     ///< of the normalised gradient, before clipping

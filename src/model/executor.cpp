@@ -210,11 +210,9 @@ void Executor::write_state(const StepState& state) {
   write(program_.state, &state, sizeof(state));
 }
 
-void Executor::write_rank_counts(int64_t batch_tokens, int64_t stop_requests) {
-  constexpr size_t kFirst = offsetof(StepState, batch_tokens);
-  static_assert(offsetof(StepState, stop_requests) == kFirst + sizeof(int64_t));
-  const std::array<int64_t, 2> counts = {batch_tokens, stop_requests};
-  backend_.copy_to_device(static_cast<std::byte*>(tensor(program_.state).data) + kFirst, counts.data(), sizeof(counts));
+void Executor::write_rank_counts(const RankCounts& counts) {
+  std::byte* const state = static_cast<std::byte*>(tensor(program_.state).data);
+  backend_.copy_to_device(state + offsetof(StepState, counts), &counts, sizeof(counts));
 }
 
 void Executor::begin_step(const StepState& state) {

@@ -73,8 +73,8 @@ class Executor {
   void write_state(const StepState& state);
   /// Writes the inputs and accumulators of `state` and leaves what the device keeps. Does not wait.
   void begin_step(const StepState& state);
-  /// What several ranks sum beside losses: written behind the micro-batches, in front of the optimizer. Does not wait.
-  void write_rank_counts(int64_t batch_tokens, int64_t stop_requests);
+  /// Behind a step's micro-batches, in front of its optimizer. Does not wait.
+  void write_rank_counts(const RankCounts& counts);
   /// Every op alone, with a wait behind it, so that an error names the very op; for finding one, since it is slow.
   void set_debug_sync(bool is_on) { debug_sync_ = is_on; }
   /// Runs `call`, which waits for the device; a DeviceError out of it also says what was issued last.

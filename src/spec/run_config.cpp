@@ -330,6 +330,14 @@ void ClusterSection::visit(Fields& fields) {
   fields.add({.path = "hardware", .value = &hardware, .help = "Hardware that `litespark plan` computes for."});
 }
 
+void DistributionSection::visit(Fields& fields) {
+  fields.add({.path = "graphs",
+              .value = &graphs,
+              .help =
+                  "Record the phases in which GPUs meet as CUDA graphs, like all others. A step that is observed op "
+                  "by op is no graph, and all ranks must do the same: needs meter.timeline_every = 0."});
+}
+
 void RunConfig::visit(Fields& fields) {
   fields.add({.path = "task",
               .value = &task,
@@ -354,6 +362,7 @@ void RunConfig::visit(Fields& fields) {
   fields.section("checkpoint", "What is saved and when.", checkpoint);
   fields.section("meter", "Energy, carbon and money.", meter);
   fields.section("cluster", "Devices and how the work is split over them.", cluster);
+  fields.section("distribution", "How ranks work together.", distribution);
 }
 
 }  // namespace litespark

@@ -197,6 +197,12 @@ struct ClusterSection {
   int64_t data_parallel() const;
 };
 
+struct DistributionSection {
+  bool graphs = false;
+
+  void visit(Fields& fields);
+};
+
 struct RunConfig {
   Task task = Task::kPretrain;
   int64_t seed = 1;
@@ -213,6 +219,7 @@ struct RunConfig {
   CheckpointSection checkpoint;
   MeterSection meter;
   ClusterSection cluster;
+  DistributionSection distribution;
 
   void visit(Fields& fields);
 

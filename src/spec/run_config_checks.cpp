@@ -121,6 +121,19 @@ void validate_cluster(const ClusterSection& cluster) {
   }
 }
 
+void validate_distribution(const RunConfig& config) {
+  if (config.cluster.data_parallel() == 1) return;
+  if (config.distribution.graphs && config.meter.timeline_every > 0) {
+    throw ConfigError("distribution.graphs", "records whole phases, which an observed step is not",
+                      "meter.timeline_every = " + std::to_string(config.meter.timeline_every), 0,
+                      "set meter.timeline_every = 0 or distribution.graphs = false");
+  }
+  if (config.device.verify_every > 0) {
+    throw ConfigError("device.verify_every", "compares the gradients of one rank", config.device.verify_every, 0,
+                      "there are " + std::to_string(config.cluster.data_parallel()) + " data-parallel ranks");
+  }
+}
+
 /// Keys of [model] that describe a shape, by whether they were given.
 std::vector<std::string> given_shape_keys(ModelSection model) {
   std::vector<std::string> given;
@@ -174,6 +187,7 @@ int64_t ClusterSection::data_parallel() const {
 
 void RunConfig::validate() const {
   validate_cluster(cluster);
+  validate_distribution(*this);
   validate_data(*this);
   validate_training(*this);
   validate_model(*this);
@@ -196,6 +210,9 @@ std::vector<std::string> RunConfig::ignored_settings() const {
   }
   if (memory.recompute != Recompute::kEveryK && memory.recompute_every != MemorySection{}.recompute_every) {
     ignored.push_back("memory.recompute_every: memory.recompute is not \"every-k\"");
+  }
+  if (distribution.graphs && cluster.data_parallel() == 1) {
+    ignored.push_back("distribution.graphs: there is one rank, whose phases are graphs anyway");
   }
   if (schedule.name != ScheduleKind::kWsd && schedule.decay_fraction != ScheduleSection{}.decay_fraction) {
     ignored.push_back("schedule.decay_fraction: schedule.name is not \"wsd\"");

@@ -76,7 +76,8 @@ Trainer::Issued Trainer::issue() {
   if (has_peers()) executor_.communicator()->set_step(steps_done_ + 1);
   const MicroBatches done = run_micro_batches(inputs);
   if (has_peers()) {
-    executor_.write_rank_counts(done.tokens, wants_stop_ ? 1 : 0);
+    executor_.write_rank_counts(
+        {.batch_tokens = done.tokens, .stop_requests = wants_stop_ ? 1 : 0, .joules = options_.joules_of_rank()});
   } else {
     tokens_done_ += done.tokens;
   }
@@ -96,7 +97,7 @@ StepRecord Trainer::collect(const Issued& issued) {
   StepState state;
   std::memcpy(&state, executor_.waiting([&] { return outcome.wait(); }), sizeof(state));
   const auto count = static_cast<double>(std::max<int64_t>(state.supervised_tokens, 1));
-  if (has_peers()) tokens_done_ += state.batch_tokens;
+  if (has_peers()) tokens_done_ += state.counts.batch_tokens;
   const StepRecord record{.step = issued.step,
                           .tokens = has_peers() ? tokens_done_ : issued.tokens,
                           .loss = state.loss_sum / count,
@@ -104,7 +105,8 @@ StepRecord Trainer::collect(const Issued& issued) {
                           .grad_norm = static_cast<double>(state.gradient_norm),
                           .lr = issued.lr,
                           .supervised_tokens = state.supervised_tokens,
-                          .stop_requested = state.stop_requests > 0,
+                          .joules_of_others = state.counts.joules,
+                          .stop_requested = state.counts.stop_requests > 0,
                           .skipped = state.skipped != 0,
                           .skipped_total = state.skipped_steps,
                           .seconds = outcome.seconds_since(outcome_of(issued.step - 1)),

@@ -23,6 +23,8 @@ struct TrainerOptions {
   double clip_norm = 1.0;    ///< 0: no clipping
   int64_t nan_limit = 10;    ///< skipped steps in a row after which the run stops with NumericError
   double spike_factor = 0;   ///< skip a step whose gradient norm exceeds this many times its recent median; 0: never
+  /// Of several ranks, asked once a step: RankCounts::joules.
+  std::function<double()> joules_of_rank = [] { return 0.0; };
   int64_t verify_every = 0;  ///< steps between corruption checks, which the program must have checksums for; 0: never
 };
 
@@ -35,6 +37,7 @@ struct StepRecord {
   double grad_norm = 0;  ///< global, before clipping
   double lr = 0;
   int64_t supervised_tokens = 0;
+  double joules_of_others = 0;  ///< of several ranks: RankCounts::joules of all; NaN: unknown
   bool stop_requested = false;  ///< of several ranks one was asked to stop before this step's update
   bool skipped = false;         ///< the update was refused: not finite, a spike, or nothing supervised
   int64_t skipped_total = 0;

@@ -169,6 +169,9 @@ TEST(Train, WhatIsNotSupportedIsRefusedBeforeAnythingIsMade) {
     EXPECT_EQ(result.exit_code, 2) << setting;
     EXPECT_TRUE(contains(result.errors, "is not supported yet"));
   }
+  const ProgramResult split = run.train({"--cluster.gpus=2", "--cluster.tp=2"});
+  EXPECT_EQ(split.exit_code, 2);
+  EXPECT_TRUE(contains(split.errors, "[cluster.tp] is not supported yet")) << split.errors;
   EXPECT_EQ(run.train({"--train.eval_every=1", "--train.eval_batches=0"}).exit_code, 2);
   EXPECT_FALSE(run.exists("runs"));
 }

@@ -21,8 +21,7 @@ inline StepState state_of_rank(int rank) {
   state.supervised_tokens = 1000 + rank;
   state.bad_tokens = rank;
   state.gradient_square_sum = 1e-3 / (rank + 1);
-  state.batch_tokens = 2000 + rank;
-  state.stop_requests = rank == 1 ? 1 : 0;
+  state.counts = {.batch_tokens = 2000 + rank, .stop_requests = rank == 1 ? 1 : 0, .joules = 0.25 * rank};
   state.gradient_norm = 3.0f;
   state.optimizer_steps = 11;
   return state;
@@ -67,16 +66,16 @@ inline void expect_sums_in_rank_order(Backend& backend) {
             0.0 + states[0].gradient_square_sum + states[1].gradient_square_sum + states[2].gradient_square_sum);
   EXPECT_EQ(found.supervised_tokens, 3003);
   EXPECT_EQ(found.bad_tokens, 3);
-  EXPECT_EQ(found.batch_tokens, 6003);
-  EXPECT_EQ(found.stop_requests, 1);
+  EXPECT_EQ(found.counts.batch_tokens, 6003);
+  EXPECT_EQ(found.counts.stop_requests, 1);
+  EXPECT_EQ(found.counts.joules, 0.75);
   StepState rest = found;
   rest.loss_sum = states[0].loss_sum;
   rest.z_loss_sum = states[0].z_loss_sum;
   rest.gradient_square_sum = states[0].gradient_square_sum;
   rest.supervised_tokens = states[0].supervised_tokens;
   rest.bad_tokens = states[0].bad_tokens;
-  rest.batch_tokens = states[0].batch_tokens;
-  rest.stop_requests = states[0].stop_requests;
+  rest.counts = states[0].counts;
   EXPECT_EQ(std::memcmp(&rest, states.data(), sizeof(rest)), 0);
 }
 

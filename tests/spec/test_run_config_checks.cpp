@@ -94,6 +94,26 @@ TEST(RunConfigChecks, ContradictionsAreNamed) {  // fault:F5
   EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.num_key_value_heads = 3; }), "num_key_value_heads"));
 }
 
+TEST(RunConfigChecks, SeveralRanksRefuseWhatOneAloneCanDo) {
+  const auto two_ranks = [](const std::function<void(RunConfig&)>& change) {
+    return [change](RunConfig& c) {
+      c.cluster.gpus = 2;
+      change(c);
+    };
+  };
+  EXPECT_TRUE(contains(refusal(two_ranks([](RunConfig& c) { c.distribution.graphs = true; })), "distribution.graphs"));
+  EXPECT_TRUE(contains(refusal(two_ranks([](RunConfig& c) { c.device.verify_every = 5; })), "device.verify_every"));
+  RunConfig config = small_run();
+  config.distribution.graphs = true;
+  config.validate();
+  ASSERT_EQ(config.ignored_settings().size(), 1U);
+  EXPECT_TRUE(contains(config.ignored_settings().front(), "distribution.graphs"));
+  config.cluster.gpus = 2;
+  config.meter.timeline_every = 0;
+  config.validate();
+  EXPECT_TRUE(config.ignored_settings().empty());
+}
+
 TEST(RunConfigChecks, ClusterAxesMustMakeUpTheDevices) {
   EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.cluster.tp = 2; }), "cluster"));
   EXPECT_TRUE(contains(refusal([](RunConfig& c) {

@@ -10,8 +10,8 @@ namespace litespark::op {
 /// Doubles of one rank's message.
 inline constexpr int64_t kNumStepSums = 8;
 
-/// sums = loss_sum, z_loss_sum, supervised_tokens, bad_tokens, gradient_square_sum, batch_tokens, stop_requests of
-/// `state`, and one zero. sums [kNumStepSums] f64, overwritten; counts are exact up to 2^53.
+/// sums = loss_sum, z_loss_sum, supervised_tokens, bad_tokens, gradient_square_sum and RankCounts of `state`. sums
+/// [kNumStepSums] f64, overwritten; counts are exact up to 2^53.
 template <class T>
 struct PutStepSums {
   static constexpr std::string_view kName = "put_step_sums";

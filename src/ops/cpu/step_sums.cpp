@@ -15,9 +15,9 @@ void CpuBackend::run(const op::PutStepSums<Tensor>& op) {
                                                      static_cast<double>(state.supervised_tokens),
                                                      static_cast<double>(state.bad_tokens),
                                                      state.gradient_square_sum,
-                                                     static_cast<double>(state.batch_tokens),
-                                                     static_cast<double>(state.stop_requests),
-                                                     0.0};
+                                                     static_cast<double>(state.counts.batch_tokens),
+                                                     static_cast<double>(state.counts.stop_requests),
+                                                     state.counts.joules};
   std::copy(sums.begin(), sums.end(), op.sums.as<double>());
 }
 
@@ -33,8 +33,9 @@ void CpuBackend::run(const op::TakeStepSums<Tensor>& op) {
   state.supervised_tokens = static_cast<int64_t>(sums[2]);
   state.bad_tokens = static_cast<int64_t>(sums[3]);
   state.gradient_square_sum = sums[4];
-  state.batch_tokens = static_cast<int64_t>(sums[5]);
-  state.stop_requests = static_cast<int64_t>(sums[6]);
+  state.counts.batch_tokens = static_cast<int64_t>(sums[5]);
+  state.counts.stop_requests = static_cast<int64_t>(sums[6]);
+  state.counts.joules = sums[7];
 }
 
 }  // namespace litespark::cpu

@@ -15,9 +15,9 @@ __global__ void put_step_sums_kernel(double* sums, const StepState* state) {
   sums[2] = static_cast<double>(state->supervised_tokens);
   sums[3] = static_cast<double>(state->bad_tokens);
   sums[4] = state->gradient_square_sum;
-  sums[5] = static_cast<double>(state->batch_tokens);
-  sums[6] = static_cast<double>(state->stop_requests);
-  sums[7] = 0;
+  sums[5] = static_cast<double>(state->counts.batch_tokens);
+  sums[6] = static_cast<double>(state->counts.stop_requests);
+  sums[7] = state->counts.joules;
 }
 
 __global__ void take_step_sums_kernel(StepState* state, const double* rows, int64_t ranks) {
@@ -31,8 +31,9 @@ __global__ void take_step_sums_kernel(StepState* state, const double* rows, int6
   state->supervised_tokens = static_cast<int64_t>(sums[2]);
   state->bad_tokens = static_cast<int64_t>(sums[3]);
   state->gradient_square_sum = sums[4];
-  state->batch_tokens = static_cast<int64_t>(sums[5]);
-  state->stop_requests = static_cast<int64_t>(sums[6]);
+  state->counts.batch_tokens = static_cast<int64_t>(sums[5]);
+  state->counts.stop_requests = static_cast<int64_t>(sums[6]);
+  state->counts.joules = sums[7];
 }
 
 }  // namespace
