@@ -25,6 +25,7 @@ struct CommandInfo {
   std::string_view purpose;  ///< one sentence
   std::vector<Positional> positionals = {};
   std::string_view example;
+  bool computes = false;  ///< on the CPU's threads, where that is the device
 };
 
 /// What the user typed after the command's name, options already stored in their fields.

@@ -8,6 +8,7 @@
 #include "core/nearest.h"
 #include "help.h"
 #include "run_setup.h"
+#include "thread_waiting.h"
 
 namespace litespark::cli {
 namespace {
@@ -63,6 +64,7 @@ ExitCode dispatch(const std::vector<std::string>& arguments) {
     std::cout << command_help(command);
     return flushed(ExitCode::kDone);
   }
+  if (command.info().computes) settle_thread_waiting(arguments);
   const CommandFields fields = CommandFields::of(command);
   CommandLine line = parse_command_line(command.info(), fields, rest);
   line.arguments = arguments;

@@ -22,7 +22,8 @@ class EvalCommand final : public Command {
         .purpose = "Measures a model's loss on shards: every document, token-weighted; also in bits per byte of text.",
         .positionals = {{.name = "MODEL", .help = "A Hugging Face folder, a checkpoint, or a run folder."},
                         {.name = "DATA", .help = "A folder of shards made by litespark prepare."}},
-        .example = "litespark eval runs/5m data/eval --json"};
+        .example = "litespark eval runs/5m data/eval --json",
+        .computes = true};
   }
 
   void visit(Fields& fields) override {

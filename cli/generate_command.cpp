@@ -18,7 +18,8 @@ class GenerateCommand final : public Command {
     return {.name = "generate",
             .purpose = "Continues a prompt, printing each piece of text as it comes.",
             .positionals = {{.name = "MODEL", .help = "A Hugging Face folder, a checkpoint, or a run folder."}},
-            .example = "litespark generate runs/5m --prompt='In the beginning' --temperature=0.8 --top_p=0.95"};
+            .example = "litespark generate runs/5m --prompt='In the beginning' --temperature=0.8 --top_p=0.95",
+            .computes = true};
   }
 
   void visit(Fields& fields) override {

@@ -41,7 +41,8 @@ class SelftestCommand final : public Command {
                 "Checks this machine and this build: known products, memory, disk, instruction sets, threads, "
                 "resume, export, accumulation, packing, energy sensors. Exit 1: a check failed, 8: suspect the "
                 "hardware.",
-            .example = "litespark selftest --folder=runs"};
+            .example = "litespark selftest --folder=runs",
+            .computes = true};
   }
 
   void visit(Fields& fields) override {

@@ -305,7 +305,8 @@ class TrainCommand final : public Command {
     return {.name = "train",
             .purpose = "Trains a model as a run file says; continues the run when its folder holds a checkpoint.",
             .positionals = {{.name = "RUN.toml", .help = "The run file."}},
-            .example = "litespark train configs/5m.toml --train.steps=100 --optim.lr=1e-3"};
+            .example = "litespark train configs/5m.toml --train.steps=100 --optim.lr=1e-3",
+            .computes = true};
   }
 
   void visit(Fields& fields) override {

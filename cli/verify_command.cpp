@@ -50,7 +50,8 @@ class VerifyCommand final : public Command {
             .positionals =
                 {{.name = "CASE_DIR",
                   .help = "A folder with case.json, case.safetensors and a model; or tokenizer.json and cases.json."}},
-            .example = "litespark verify tests/golden/llama-gqa"};
+            .example = "litespark verify tests/golden/llama-gqa",
+            .computes = true};
   }
 
   void visit(Fields& fields) override {

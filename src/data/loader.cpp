@@ -2,6 +2,7 @@
 #include "data/loader.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "core/error.h"
 
@@ -11,10 +12,22 @@ Loader::Loader(const BatchSource& source, Options options)
     : source_(source), options_(options), next_to_claim_(options.first_index), next_to_give_(options.first_index) {
   // One more than the depth: the batch in use must not be overwritten.
   slots_.resize(static_cast<size_t>(std::max<int64_t>(options_.depth, 1)) + 1);
-  for (int64_t worker = 0; worker < options_.workers; ++worker) threads_.emplace_back([this] { work(); });
+  threads_.reserve(static_cast<size_t>(std::max<int64_t>(options_.workers, 0)));
+  try {
+    for (int64_t worker = 0; worker < options_.workers; ++worker) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error& refusal) {
+    const size_t started = threads_.size();
+    stop();  // no destructor will: threads that nobody joins would end the process
+    throw ConfigError("data.workers", "the system refuses a loader thread: " + refusal.code().message(), started,
+                      options_.workers, "lower data.workers or raise the user's limit of processes");
+  }
 }
 
 Loader::~Loader() {
+  stop();
+}
+
+void Loader::stop() {
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;

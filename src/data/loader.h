@@ -46,6 +46,7 @@ class Loader {
   };
 
   void work();
+  void stop();
   void fill(Slot& slot) const;
 
   const BatchSource& source_;

@@ -124,7 +124,11 @@ void SealedFolderWriter::seal() {
 
 bool is_sealed(const fs::path& folder) {
   std::error_code error;
-  return fs::symlink_status(folder / kCompleteMarker, error).type() == fs::file_type::regular;
+  const fs::file_type type = fs::symlink_status(folder / kCompleteMarker, error).type();
+  // A folder that may not be entered is no incomplete one: that would be cleared away or written anew.
+  if (type == fs::file_type::none)
+    throw IoError((folder / kCompleteMarker).string(), "cannot be looked at: " + error.message());
+  return type == fs::file_type::regular;
 }
 
 SealedManifest check_manifest(const fs::path& folder) {

@@ -45,7 +45,7 @@ class SealedFolderWriter {
   bool sealed_ = false;
 };
 
-/// True when the marker is there: cheap, says nothing about damage.
+/// True when the marker is there: cheap, says nothing about damage. Throws IoError when that cannot be found out.
 bool is_sealed(const std::filesystem::path& folder);
 
 /// The manifest, held against the marker; DataError when either is damaged.

@@ -19,18 +19,21 @@ constexpr uint64_t kFirstWeightStream = uint64_t{1} << 40;
 constexpr int64_t kInitGrain = 100000;
 constexpr int64_t kConvertGrain = 4000000;
 
-std::vector<float> initial_values(const ParamSpec& spec, uint64_t seed, uint64_t stream) {
-  const auto count = static_cast<size_t>(spec.shape.num_elements());
-  if (spec.init == ParamInit::kOnes) return std::vector<float>(count, 1.0f);
-  std::vector<float> values(count, 0.0f);
-  if (spec.init == ParamInit::kZeros) return values;
-  const RandomStream random(seed, kFirstWeightStream + stream);
-  parallel_stretches(spec.shape.num_elements(), kInitGrain, [&](int64_t first, int64_t end) {
-    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(end); ++i) {
-      values[i] = static_cast<float>(random.normal(i) * spec.init_std);
+/// Values drawn at a time: what stands beside the model while its weights are made.
+constexpr int64_t kInitPiece = int64_t{1} << 20;
+
+/// Elements [first, first + values.size()) of a parameter at the start of a training from scratch.
+void draw_initial_values(const ParamSpec& spec, const RandomStream& random, int64_t first, std::span<float> values) {
+  if (spec.init != ParamInit::kNormal) {
+    std::fill(values.begin(), values.end(), spec.init == ParamInit::kOnes ? 1.0f : 0.0f);
+    return;
+  }
+  parallel_stretches(std::ssize(values), kInitGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      values[static_cast<size_t>(i)] =
+          static_cast<float>(random.normal(static_cast<uint64_t>(first + i)) * spec.init_std);
     }
   });
-  return values;
 }
 
 /// Calls body(first, end) for stretches of `count` elements, on several threads where that pays.
@@ -40,9 +43,14 @@ void for_stretches(size_t count, const Body& body) {
                      [&](int64_t first, int64_t end) { body(static_cast<size_t>(first), static_cast<size_t>(end)); });
 }
 
+/// Elements from `first` on.
 template <class T>
-void write_all(Executor& executor, TensorId id, const std::vector<T>& values) {
-  executor.write(id, values.data(), static_cast<int64_t>(values.size() * sizeof(T)));
+void write_part(Executor& executor, TensorId id, int64_t first, std::span<const T> values) {
+  const Tensor tensor = executor.tensor(id);
+  const int64_t end = first + std::ssize(values);
+  if (end > tensor.num_elements()) throw InternalError("weights", "write past the end", end, tensor.num_elements());
+  executor.backend().copy_to_device(static_cast<T*>(tensor.data) + first, values.data(),
+                                    static_cast<int64_t>(values.size_bytes()));
 }
 
 template <class T>
@@ -66,26 +74,52 @@ const ParamTensors& tensors_of(const Executor& executor, int64_t param) {
   return executor.program().param_tensors.at(static_cast<size_t>(param));
 }
 
-/// Whichever of master, weight and remainder are there.
-void write_values(Executor& executor, const ParamTensors& tensors, std::span<const float> values) {
-  if (tensors.master.has_value()) write_floats(executor, tensors.master, values);
+void write_floats_part(Executor& executor, TensorId id, int64_t first, std::span<const float> values) {
+  if (executor.program().tensors[id].dtype == DType::kF32) {
+    write_part(executor, id, first, values);
+    return;
+  }
+  std::vector<bf16> rounded(values.size());
+  for_stretches(values.size(), [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) rounded[i] = to_bf16(values[i]);
+  });
+  write_part(executor, id, first, std::span<const bf16>(rounded));
+}
+
+/// Whichever of master, weight and remainder are there, from element `first` on.
+void write_values(Executor& executor, const ParamTensors& tensors, int64_t first, std::span<const float> values) {
+  if (tensors.master.has_value()) write_floats_part(executor, tensors.master, first, values);
   const bool has_copy = tensors.weight.has_value() && tensors.weight != tensors.master;
   if (has_copy && !tensors.master.has_value() && executor.program().options.master == MasterWeights::kBF16) {
-    write_floats(executor, tensors.weight, values);  // nothing stands beside it
+    write_floats_part(executor, tensors.weight, first, values);  // nothing stands beside it
     return;
   }
   if (!has_copy && !tensors.remainder.has_value()) return;
   std::vector<bf16> weight(has_copy ? values.size() : 0);
   std::vector<uint16_t> remainder(tensors.remainder.has_value() ? values.size() : 0);
-  for_stretches(values.size(), [&](size_t first, size_t end) {
-    for (size_t i = first; i < end; ++i) {
+  for_stretches(values.size(), [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
       const SplitFloat split = split_float(values[i]);
       if (!weight.empty()) weight[i] = split.weight;
       if (!remainder.empty()) remainder[i] = split.remainder;
     }
   });
-  if (!weight.empty()) write_all(executor, tensors.weight, weight);
-  if (!remainder.empty()) write_all(executor, tensors.remainder, remainder);
+  if (!weight.empty()) write_part(executor, tensors.weight, first, std::span<const bf16>(weight));
+  if (!remainder.empty()) write_part(executor, tensors.remainder, first, std::span<const uint16_t>(remainder));
+}
+
+/// Elements of a parameter from `first` on, and what this rank's own piece has of them.
+void set_part(Executor& executor, int64_t param, int64_t first, std::span<const float> values) {
+  const ParamTensors& whole = tensors_of(executor, param);
+  write_values(executor, whole, first, values);
+  const ParamShard& shard = executor.program().shards.at(static_cast<size_t>(param));
+  const int64_t begin = std::max(first, shard.first);
+  const int64_t end = std::min(first + std::ssize(values), shard.first + shard.count);
+  if (begin >= end) return;
+  const ParamTensors piece{.master = whole.master.has_value() ? TensorId{} : shard.tensors.master,
+                           .remainder = whole.remainder.has_value() ? TensorId{} : shard.tensors.remainder};
+  write_values(executor, piece, begin - shard.first,
+               values.subspan(static_cast<size_t>(begin - first), static_cast<size_t>(end - begin)));
 }
 
 std::vector<float> get_floats(const Executor& executor, TensorId id) {
@@ -97,15 +131,11 @@ std::vector<float> get_floats(const Executor& executor, TensorId id) {
 }  // namespace
 
 void write_floats(Executor& executor, TensorId id, std::span<const float> values) {
-  if (executor.program().tensors[id].dtype == DType::kF32) {
-    executor.write(id, values.data(), static_cast<int64_t>(values.size_bytes()));
-    return;
+  const TensorInfo& info = executor.program().tensors[id];
+  if (std::ssize(values) != info.shape.num_elements()) {
+    throw InternalError(info.name, "copy of the wrong size", values.size(), info.shape.num_elements());
   }
-  std::vector<bf16> rounded(values.size());
-  for_stretches(values.size(), [&](size_t first, size_t end) {
-    for (size_t i = first; i < end; ++i) rounded[i] = to_bf16(values[i]);
-  });
-  write_all(executor, id, rounded);
+  write_floats_part(executor, id, 0, values);
 }
 
 void read_floats(const Executor& executor, TensorId id, std::span<float> values, SideReader* side) {
@@ -120,13 +150,11 @@ void read_floats(const Executor& executor, TensorId id, std::span<float> values,
 }
 
 void set_parameter(Executor& executor, int64_t param, std::span<const float> values) {
-  const ParamTensors& whole = tensors_of(executor, param);
-  write_values(executor, whole, values);
-  const ParamShard& shard = executor.program().shards.at(static_cast<size_t>(param));
-  if (shard.count == 0) return;
-  const ParamTensors piece{.master = whole.master.has_value() ? TensorId{} : shard.tensors.master,
-                           .remainder = whole.remainder.has_value() ? TensorId{} : shard.tensors.remainder};
-  write_values(executor, piece, values.subspan(static_cast<size_t>(shard.first), static_cast<size_t>(shard.count)));
+  const ParamSpec& spec = executor.program().params.params.at(static_cast<size_t>(param));
+  if (std::ssize(values) != spec.shape.num_elements()) {
+    throw InternalError("weights", "values of a parameter", values.size(), spec.shape.num_elements());
+  }
+  set_part(executor, param, 0, values);
 }
 
 void read_parameter(const Executor& executor, int64_t param, std::span<float> values, SideReader* side) {
@@ -183,8 +211,15 @@ void load_weights(Executor& executor, const std::filesystem::path& folder) {
 
 void initialise_weights(Executor& executor, uint64_t seed) {
   const std::vector<ParamSpec>& params = executor.program().params.params;
+  std::vector<float> piece;
   for (size_t index = 0; index < params.size(); ++index) {
-    set_parameter(executor, static_cast<int64_t>(index), initial_values(params[index], seed, index));
+    const RandomStream random(seed, kFirstWeightStream + index);
+    const int64_t count = params[index].shape.num_elements();
+    for (int64_t first = 0; first < count; first += kInitPiece) {
+      piece.resize(static_cast<size_t>(std::min(kInitPiece, count - first)));
+      draw_initial_values(params[index], random, first, piece);
+      set_part(executor, static_cast<int64_t>(index), first, piece);
+    }
   }
   pack_weights(executor);
 }

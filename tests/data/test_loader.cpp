@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 
 #include "core/error.h"
 #include "core/rng.h"
@@ -41,6 +44,26 @@ TEST(Loader, GivesTheSameSequenceWhateverTheWorkersAndDepth) {
       }
     }
   }
+}
+
+/// In a process of its own, as a user whom no system has and who may run a few threads only.
+void start_more_workers_than_the_user_may() {
+  const rlimit few{.rlim_cur = 8, .rlim_max = 8};
+  if (setrlimit(RLIMIT_NPROC, &few) != 0 || setresuid(54321, 54321, 54321) != 0) _exit(2);
+  const NumberedSource source;
+  try {
+    const Loader loader(source, {.shape = kShape, .workers = 64, .depth = 2});
+  } catch (const ConfigError& error) {
+    std::fprintf(stderr, "%s", error.what());
+    _exit(1);
+  }
+  _exit(0);
+}
+
+TEST(Loader, AWorkerThatTheSystemRefusesIsAnErrorAndNotTheEndOfTheProcess) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a process another user's";
+  EXPECT_EXIT(start_more_workers_than_the_user_may(), testing::ExitedWithCode(1),
+              "data.workers.*refuses a loader thread.*expected 64.*lower data.workers");
 }
 
 TEST(Loader, HoldsNoMoreThanItsSlots) {

@@ -18,7 +18,7 @@ void weigh_gradients(const TilePosition& position, int vec, const AttentionBackw
   const Vec delta = Vec::load(task.deltas + vec * 16);
   const auto weigh = [&](int row, Vec& weight, Vec& dweight) {
     const int at = row * kAttentionTile + vec * 16;
-    weight = vec_exp_of_difference<Math::kExpDegree>(load_score<Math>(task.scores + at, task.head.scale) - log_sum);
+    weight = weight_of<Math>(Vec::load(task.scores + at), missing_factor<Math>(task.head), log_sum);
     if (needs_mask) weight = select(visible<Vec>(position, row, vec), weight, Vec::zero());
     dweight = weight * (Vec::load(task.dscores + at) - delta);
   };

@@ -19,31 +19,28 @@ void update_softmax(const TilePosition& position, int vec, const AttentionForwar
   float* scores = task.scores + vec * 16;
   auto* weights = static_cast<typename Math::Element*>(task.weights) + vec * 16 * Math::kPair;
   const int rows = position.rows_seen_by(vec);
-  const float scale = task.head.scale;
+  const float factor = missing_factor<Math>(task.head);
   const bool needs_mask = position.needs_mask();
   const Vec before = Vec::load(unit.largest + vec * 16);
-  Vec largest = before;
+  Vec largest = Math::kMultipliesTiles ? Vec::broadcast(-__builtin_inff()) : before;
   if (needs_mask) {
     const Vec none = Vec::broadcast(-__builtin_inff());
     for (int row = 0; row < rows; ++row) {
-      const Vec score =
-          select(visible<Vec>(position, row, vec), load_score<Math>(scores + row * kAttentionTile, scale), none);
+      const Vec score = select(visible<Vec>(position, row, vec), Vec::load(scores + row * kAttentionTile), none);
       score.store(scores + row * kAttentionTile);
       largest = max(score, largest);
     }
   } else {
-    for (int row = 0; row < rows; ++row) {
-      largest = max(load_score<Math>(scores + row * kAttentionTile, scale), largest);
-    }
+    for (int row = 0; row < rows; ++row) largest = max(Vec::load(scores + row * kAttentionTile), largest);
   }
+  if constexpr (Math::kMultipliesTiles) largest = max(largest * Vec::broadcast(factor), before);
   largest.store(unit.largest + vec * 16);
-  const Vec factor = vec_exp_of_difference<Math::kExpDegree>(before - largest);
-  factor.store(task.rescale + vec * 16);
-  Vec total = Vec::load(unit.total + vec * 16) * factor;
+  const Vec rescale = vec_exp_of_difference<Math::kExpDegree>(before - largest);
+  rescale.store(task.rescale + vec * 16);
+  Vec total = Vec::load(unit.total + vec * 16) * rescale;
   const auto weigh = [&](int row) {
-    const float* const at = scores + row * kAttentionTile;
-    const Vec score = needs_mask ? Vec::load(at) : load_score<Math>(at, scale);
-    const Vec weight = vec_exp_of_difference<Math::kExpDegree>(score - largest);
+    const Vec score = Vec::load(scores + row * kAttentionTile);
+    const Vec weight = weight_of<Math>(score, factor, largest);
     return needs_mask ? select(less(score, Vec::broadcast(kNoScore)), Vec::zero(), weight) : weight;
   };
   for (int row = 0; row < rows; row += Math::kPair) {

@@ -167,13 +167,23 @@ void tile_scores(const TilePosition& position, const AttentionHead& head, const 
   }
 }
 
-/// A score as tile_scores left it, times the factor if that is still missing.
+/// What a score as tile_scores left it must still be multiplied with.
 template <class Math>
-inline typename Math::Vec load_score(const float* from, float factor) {
+inline float missing_factor(const AttentionHead& head) {
+  return Math::kMultipliesTiles ? head.scale : 1.0f;
+}
+
+/// e^(factor score - shift), the result of which cannot be large; `factor` is missing_factor. In powers of two on a
+/// matrix unit, where all that is no product counts: one rounding more, far below that of a bf16 weight.
+template <class Math>
+inline typename Math::Vec weight_of(typename Math::Vec score, float factor, typename Math::Vec shift) {
+  using Vec = typename Math::Vec;
   if constexpr (Math::kMultipliesTiles) {
-    return Math::Vec::load(from) * Math::Vec::broadcast(factor);
+    constexpr float kLog2E = 1.44269504f;
+    return vec_exp2_of_difference<Math::kExpDegree>(
+        fma(score, Vec::broadcast(factor * kLog2E), shift * Vec::broadcast(-kLog2E)));
   } else {
-    return Math::Vec::load(from);
+    return vec_exp_of_difference<Math::kExpDegree>(score - shift);
   }
 }
 

@@ -9,9 +9,9 @@ const KernelTable& kernel_table(CpuIsa isa) {
   switch (isa) {
     case CpuIsa::kGeneric: return kernel_table_generic();
     case CpuIsa::kAvx2: return kernel_table_avx2();
-    case CpuIsa::kAvx512:
-    case CpuIsa::kAmx:
-    case CpuIsa::kAvx512Bf16: return kernel_table_avx512();
+    case CpuIsa::kAvx512: return kernel_table_avx512();
+    case CpuIsa::kAvx512Bf16:
+    case CpuIsa::kAmx: return kernel_table_avx512bf16();
   }
   return kernel_table_generic();
 }

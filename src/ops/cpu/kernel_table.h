@@ -140,5 +140,6 @@ const KernelTable& kernel_table(CpuIsa isa);
 const KernelTable& kernel_table_generic();
 const KernelTable& kernel_table_avx2();
 const KernelTable& kernel_table_avx512();
+const KernelTable& kernel_table_avx512bf16();
 
 }  // namespace litespark::cpu

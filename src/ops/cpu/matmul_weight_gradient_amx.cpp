@@ -78,7 +78,10 @@ PanelKernels panel_kernels_amx() {
           .pack_inputs = amx::pack_inputs,
           .multiply = amx::multiply,
           .bf16_elements = true,
-          .token_step = kTileTerms};
+          .token_step = kTileTerms,
+          // What a task works on must fit into the second-level cache: the first one is read too slowly in any case.
+          .block_tokens = 1024,
+          .stretch_tokens = 1024};
 }
 
 }  // namespace litespark::cpu

@@ -15,11 +15,8 @@
 namespace litespark::cpu {
 namespace {
 
-/// Tokens packed at a time: a piece of dW is fetched from memory once for so many.
-constexpr int64_t kStretchTokens = 2048;
-/// Tokens summed in registers: a panel of so many stays in the first-level cache, or close.
-constexpr int64_t kBlockTokens = 512;
-static_assert(kStretchTokens % kBlockTokens == 0 && kBlockTokens % 32 == 0);
+/// Slices of dY that a task keeps in the second-level cache, so that a panel of X is fetched once for all of them.
+constexpr int64_t kTaskSlices = 4;
 
 struct PanelPlan {
   PanelPlan(int64_t num_tokens, int64_t num_outputs, int64_t num_inputs, const PanelKernels& kernels, int threads)
@@ -28,18 +25,24 @@ struct PanelPlan {
         inputs(num_inputs),
         num_slices(ceil_div(outputs, kPanelColumns)),
         num_panels(ceil_div(inputs, kPanelColumns)) {
+    // As many tasks for each thread, of slices that differ by one at most.
+    const int64_t rounds = ceil_div(num_slices, threads * kTaskSlices);
+    num_ranges = std::min(num_slices, threads * rounds);
+    range_slices = ceil_div(num_slices, num_ranges);
     // A slice is packed by each of its tasks, so it is shared among several only where threads would stand idle.
     const int64_t groups = std::clamp<int64_t>(ceil_div(2 * threads, num_slices), 1, num_panels);
     task_panels = num_slices < threads ? ceil_div(num_panels, groups) : num_panels;
     num_groups = ceil_div(num_panels, task_panels);
-    panel_bytes = round_up(kernels.panel_bytes(std::min(tokens, kStretchTokens)), kScratchAlignment);
-    num_threads = static_cast<int>(std::min<int64_t>(threads, num_slices * num_groups));
+    panel_bytes = round_up(kernels.panel_bytes(std::min(tokens, kernels.stretch_tokens)), kScratchAlignment);
+    num_threads = static_cast<int>(std::min<int64_t>(threads, num_ranges * num_groups));
   }
 
-  int64_t bytes() const { return (num_panels + num_threads) * panel_bytes; }
+  int64_t bytes() const { return (num_panels + num_threads * range_slices) * panel_bytes; }
+  int64_t first_slice(int64_t range) const { return range * num_slices / num_ranges; }
 
   int64_t tokens, outputs, inputs;
   int64_t num_slices, num_panels;
+  int64_t num_ranges = 0, range_slices = 0;  ///< slices of a task, and how many they are at most
   int64_t task_panels = 0, num_groups = 0;
   int64_t panel_bytes = 0;
   int num_threads = 1;
@@ -63,33 +66,44 @@ struct Stretch {
   std::byte* input_panel(int64_t panel) const { return scratch + panel * plan.panel_bytes; }
 
   void pack_inputs(int64_t panel, int64_t block) const {
-    const int64_t first = block * kBlockTokens;
+    const int64_t first = block * kernels.block_tokens;
     kernels.pack_inputs({.values = x + (first * plan.inputs + panel * kPanelColumns) * value_bytes,
                          .stride = plan.inputs,
-                         .tokens = std::min(kBlockTokens, tokens - first),
+                         .tokens = std::min(kernels.block_tokens, tokens - first),
                          .columns = columns_of(panel, plan.inputs),
                          .panel = input_panel(panel) + kernels.panel_bytes(first)});
   }
 
-  void run_task(int64_t slice, int64_t group) const {
-    std::byte* outputs = scratch + (plan.num_panels + omp_get_thread_num()) * plan.panel_bytes;
-    kernels.pack_outputs({.values = dy + slice * kPanelColumns * value_bytes,
-                          .stride = plan.outputs,
-                          .tokens = tokens,
-                          .columns = columns_of(slice, plan.outputs),
-                          .panel = outputs});
-    const int64_t end = std::min(plan.num_panels, (group + 1) * plan.task_panels);
-    for (int64_t panel = group * plan.task_panels; panel < end; ++panel) {
-      for (int64_t first = 0; first < tokens; first += kBlockTokens) {
-        kernels.multiply({.outputs = outputs + kernels.panel_bytes(first),
-                          .inputs = input_panel(panel) + kernels.panel_bytes(first),
-                          .tokens = std::min(kBlockTokens, tokens - first),
-                          .gradient = gradient + (slice * plan.inputs + panel) * kPanelColumns,
-                          .stride = plan.inputs,
-                          .rows = columns_of(slice, plan.outputs),
-                          .columns = columns_of(panel, plan.inputs),
-                          .accumulate = accumulate || first > 0});
+  void run_task(int64_t range, int64_t group) const {
+    std::byte* const outputs =
+        scratch + (plan.num_panels + omp_get_thread_num() * plan.range_slices) * plan.panel_bytes;
+    const int64_t first = plan.first_slice(range);
+    const int64_t end = plan.first_slice(range + 1);
+    for (int64_t slice = first; slice < end; ++slice) {
+      kernels.pack_outputs({.values = dy + slice * kPanelColumns * value_bytes,
+                            .stride = plan.outputs,
+                            .tokens = tokens,
+                            .columns = columns_of(slice, plan.outputs),
+                            .panel = outputs + (slice - first) * plan.panel_bytes});
+    }
+    const int64_t last_panel = std::min(plan.num_panels, (group + 1) * plan.task_panels);
+    for (int64_t panel = group * plan.task_panels; panel < last_panel; ++panel) {
+      for (int64_t slice = first; slice < end; ++slice) {
+        multiply(slice, panel, outputs + (slice - first) * plan.panel_bytes);
       }
+    }
+  }
+
+  void multiply(int64_t slice, int64_t panel, const std::byte* outputs) const {
+    for (int64_t first = 0; first < tokens; first += kernels.block_tokens) {
+      kernels.multiply({.outputs = outputs + kernels.panel_bytes(first),
+                        .inputs = input_panel(panel) + kernels.panel_bytes(first),
+                        .tokens = std::min(kernels.block_tokens, tokens - first),
+                        .gradient = gradient + (slice * plan.inputs + panel) * kPanelColumns,
+                        .stride = plan.inputs,
+                        .rows = columns_of(slice, plan.outputs),
+                        .columns = columns_of(panel, plan.inputs),
+                        .accumulate = accumulate || first > 0});
     }
   }
 };
@@ -112,20 +126,20 @@ void MatmulLibrary::run_panels(const op::MatmulBackwardWeight<Tensor>& op, const
                                std::byte* scratch) const {
   const PanelPlan plan(op.x.rows(), op.dy.columns(), op.x.columns(), kernels, threads_);
   const int64_t value_bytes = dtype_bytes(op.x.dtype);
-  for (int64_t first = 0; first < plan.tokens; first += kStretchTokens) {
+  for (int64_t first = 0; first < plan.tokens; first += kernels.stretch_tokens) {
     const Stretch stretch{.plan = plan,
                           .kernels = kernels,
                           .scratch = scratch,
                           .x = static_cast<const std::byte*>(op.x.data) + first * plan.inputs * value_bytes,
                           .dy = static_cast<const std::byte*>(op.dy.data) + first * plan.outputs * value_bytes,
                           .gradient = gradient,
-                          .tokens = std::min(kStretchTokens, plan.tokens - first),
+                          .tokens = std::min(kernels.stretch_tokens, plan.tokens - first),
                           .value_bytes = value_bytes,
                           .accumulate = op.accumulate || first > 0};
-    const int64_t blocks = ceil_div(stretch.tokens, kBlockTokens);
+    const int64_t blocks = ceil_div(stretch.tokens, kernels.block_tokens);
     parallel_blocks(threads_, plan.num_panels * blocks,
                     [&](int64_t index) { stretch.pack_inputs(index / blocks, index % blocks); });
-    parallel_blocks(plan.num_threads, plan.num_slices * plan.num_groups,
+    parallel_blocks(plan.num_threads, plan.num_ranges * plan.num_groups,
                     [&](int64_t index) { stretch.run_task(index / plan.num_groups, index % plan.num_groups); });
   }
 }

@@ -41,8 +41,15 @@ struct Vec16 {
   static void transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride);
 
   void store(float* to) const { _mm512_storeu_ps(to, all); }
-  /// Rounds to nearest even; the instruction for it would flush denormals, which other instruction sets keep.
+  /// Rounds to nearest even, denormals too, which the instruction for it would flush.
   void store(bf16* to) const {
+#ifdef __AVX512BF16__
+    constexpr int kIsDenormal = 0x20;
+    if (_mm512_fpclass_ps_mask(all, kIsDenormal) == 0) [[likely]] {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(all));
+      return;
+    }
+#endif
     const __m512i bits = _mm512_castps_si512(all);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));

@@ -66,4 +66,12 @@ inline Vec vec_exp_of_difference(Vec x) {
   return exp2_of_parts<kDegree>(fraction, whole);
 }
 
+/// 2^x for x that cannot be large, without a test for the ends: below -126 the smallest normal number, not 0.
+template <int kDegree, class Vec>
+inline Vec vec_exp2_of_difference(Vec x) {
+  const Vec clamped = max(Vec::broadcast(-126.0f), x);
+  const Vec whole = round(clamped);
+  return exp2_of_parts<kDegree>(clamped - whole, whole);
+}
+
 }  // namespace litespark::cpu

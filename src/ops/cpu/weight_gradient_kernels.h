@@ -41,6 +41,9 @@ struct PanelKernels {
   void (*multiply)(const PanelProduct& product) = nullptr;
   bool bf16_elements = false;
   int token_step = 1;  ///< tokens that a panel is filled up to a multiple of
+  /// Tokens summed in registers, and tokens packed at a time, a multiple of those: a piece of dW is fetched from memory
+  /// once for so many.
+  int64_t block_tokens = 512, stretch_tokens = 512;
 
   int64_t element_bytes() const { return bf16_elements ? 2 : 4; }
   /// Of `tokens` tokens of one panel.
