@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the matmuls and the attention of the shapes that Litespark is measured by, through the backend's own ops:
-//   bench_cuda_matmul_attention [matmul|attention|backward|all] [--json=FILE] [--seconds=0.3]
+//   bench_cuda_matmul_attention [matmul|fp8|attention|backward|all] [--json=FILE] [--seconds=0.3]
 //   [--model=1.6B] [--search=none,quick,thorough]
 // `backward` compares cuDNN's attention with our Hopper kernels, in the fixed and in free order, on models' shapes.
+// `fp8` times the three products of the blocks' layers on 8-bit copies, with sums in f32 and in the tensor cores'
+// accumulators, with one scale a tensor and one a row, beside the same in bf16.
 // --search names how matmul algorithms are chosen: the library's first guess, the timed choice, the thorough one.
 #include <cmath>
 #include <cstdio>
@@ -113,6 +115,45 @@ void bench_layer(Report& report, Backend& backend, const OpTimer& timer, const M
   fresh_weights.dy = fresh_y;
   fresh_weights.x = fresh_x;
   measure(report, row("backward weight"), backend, timer, fresh_weights, tuned);
+}
+
+/// The products of one layer on 8-bit copies, as the tape has them: y = x w^T, dx = dy (w^T)^T, dw = dy^T (x^T)^T.
+void bench_fp8_layer(Report& report, Backend& backend, const OpTimer& timer, const Model& model, const Layer& layer) {
+  struct Product {
+    const char* pass;
+    int64_t rows, columns, depth;
+    DType out;
+  };
+  const Product products[] = {{"forward", layer.rows, layer.out_features, layer.in_features, DType::kBF16},
+                              {"backward input", layer.rows, layer.in_features, layer.out_features, DType::kBF16},
+                              {"backward weight", layer.out_features, layer.in_features, layer.rows, DType::kF32}};
+  for (const Product& product : products) {
+    CaseTensors tensors(backend);
+    op::ScaledMatmul<Tensor> op{.out = tensors.zeros(product.out, {product.rows, product.columns}),
+                                .a = tensors.random(DType::kE4M3, {product.rows, product.depth}, 100.0f),
+                                .b = tensors.random(DType::kE4M3, {product.columns, product.depth}, 100.0f),
+                                .a_scale = {},
+                                .b_scale = {},
+                                .bias = {},
+                                .scratch = tensors.scratch(backend.sizes().scaled_matmul_scratch_bytes(0, false))};
+    const std::string name = std::string(model.name) + " " + layer.name + " " + product.pass + " [" +
+                             std::to_string(layer.rows) + "] " + std::to_string(layer.in_features) + " -> " +
+                             std::to_string(layer.out_features);
+    for (const bool by_row : {false, true}) {
+      op.a_scale = tensors.random(DType::kF32, {by_row ? product.rows : 1}, 0.01f);
+      op.b_scale = tensors.random(DType::kF32, {by_row ? product.columns : 1}, 0.01f);
+      for (const bool is_fast : {true, false}) {
+        op.is_fast = is_fast;
+        measure(report,
+                {.group = "fp8",
+                 .name = name,
+                 .implementation = std::string("e4m3, scale a ") + (by_row ? "row" : "tensor") +
+                                   (is_fast ? ", fast sums" : ", promoted sums"),
+                 .flops = 2.0 * static_cast<double>(product.rows * product.columns * product.depth)},
+                backend, timer, op, true);
+      }
+    }
+  }
 }
 
 struct AttentionCase {
@@ -241,6 +282,19 @@ void bench_all_matmuls(Report& report, const GpuMonitor& monitor, const Argument
   }
 }
 
+void bench_all_fp8(Report& report, const GpuMonitor& monitor, const Arguments& arguments) {
+  const auto backend = make_cuda_backend({});
+  const OpTimer timer(*backend, monitor, arguments.seconds);
+  for (const Model& model : kModels) {
+    if (!arguments.model.empty() && arguments.model != model.name) continue;
+    for (const Layer& layer : layers_of(model)) {
+      if (std::string_view(layer.name) == "head") continue;
+      bench_layer(report, *backend, timer, model, layer, "quick");
+      bench_fp8_layer(report, *backend, timer, model, layer);
+    }
+  }
+}
+
 struct Mode {
   const char* name;
   CudaOptions options;
@@ -293,6 +347,7 @@ int run(const Arguments& arguments) {
   std::printf("%s\n", device.c_str());
   const bool all = arguments.what == "all";
   if (all || arguments.what == "matmul") bench_all_matmuls(report, monitor, arguments);
+  if (all || arguments.what == "fp8") bench_all_fp8(report, monitor, arguments);
   if (all || arguments.what == "attention") {
     bench_all_attention(report, monitor, arguments.seconds, attention_cases(), kModes);
   }

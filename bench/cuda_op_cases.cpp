@@ -74,8 +74,8 @@ void add_block_ops(std::vector<BenchCase>& cases, const ModelShape& m) {
   const int64_t rotated = int64_t{m.heads + m.kv_heads} * m.head_dim;
   cases.push_back({.name = "swiglu_forward",
                    .shape = shape_text(m, m.tokens, m.ffn),
-                   .op = op::SwiGluForward<Tensor>{.h = bf16_tensor(m.tokens, m.ffn),
-                                                   .gate_up = bf16_tensor(m.tokens, 2 * m.ffn)}});
+                   .op = op::SwiGluForward<Tensor>{
+                       .h = bf16_tensor(m.tokens, m.ffn), .gate_up = bf16_tensor(m.tokens, 2 * m.ffn), .abs_max = {}}});
   cases.push_back({.name = "swiglu_backward",
                    .shape = shape_text(m, m.tokens, m.ffn),
                    .op = op::SwiGluBackward<Tensor>{.dgate_up = bf16_tensor(m.tokens, 2 * m.ffn),
@@ -91,6 +91,78 @@ void add_block_ops(std::vector<BenchCase>& cases, const ModelShape& m) {
                                           .head_dim = m.head_dim},
                    .integer_bound = 4096,
                    .counted_bytes = m.tokens * rotated * 4});
+}
+
+/// What 8-bit matmuls add to a block: both copies of each tensor, in one read, and the magnitudes of two of them.
+void add_fp8_ops(std::vector<BenchCase>& cases, const ModelShape& m) {
+  const auto fp8 = [](int64_t rows, int64_t columns) {
+    Tensor tensor = bf16_tensor(rows, columns);
+    tensor.dtype = DType::kE4M3;
+    return tensor;
+  };
+  const Tensor one = f32_tensor({1});
+  for (const int64_t columns : {m.hidden, m.ffn, 2 * m.ffn}) {
+    const Tensor x = bf16_tensor(m.tokens, columns);
+    const op::QuantizeFp8<Tensor> both{.q = fp8(m.tokens, columns),
+                                       .q_transposed = fp8(columns, m.tokens),
+                                       .scale = one,
+                                       .column_scale = {},
+                                       .x = x,
+                                       .abs_max = one,
+                                       .column_abs_max = {},
+                                       .state = state_tensor(),
+                                       .kind = op::Fp8Kind::kGradient};
+    op::QuantizeFp8<Tensor> copy = both, transposed = both, by_row = both;
+    copy.q_transposed = {};
+    transposed.q = {};
+    by_row.scale = by_row.abs_max = f32_tensor({m.tokens});
+    by_row.column_scale = by_row.column_abs_max = f32_tensor({columns});
+    const op::AbsMax<Tensor> abs_max{.abs_max = one, .column_abs_max = {}, .x = x};
+    const op::AbsMax<Tensor> abs_max_by_row{.abs_max = by_row.abs_max, .column_abs_max = by_row.column_abs_max, .x = x};
+    const std::string shape = shape_text(m, m.tokens, columns);
+    cases.push_back({.name = "quantize_fp8", .shape = shape + " both", .op = both});
+    cases.push_back({.name = "quantize_fp8", .shape = shape + " both by row", .op = by_row});
+    cases.push_back({.name = "quantize_fp8", .shape = shape + " copy", .op = copy});
+    cases.push_back({.name = "quantize_fp8", .shape = shape + " transposed", .op = transposed});
+    cases.push_back({.name = "abs_max", .shape = shape, .op = abs_max});
+    cases.push_back({.name = "abs_max", .shape = shape + " by row", .op = abs_max_by_row});
+  }
+}
+
+/// The block's own ops when they also leave the magnitude of what they write.
+void add_measuring_ops(std::vector<BenchCase>& cases, const ModelShape& m) {
+  const Tensor stream = bf16_tensor(m.tokens, m.hidden);
+  const Tensor wide = bf16_tensor(m.tokens, 2 * m.ffn);
+  const Tensor rstd = f32_tensor({m.tokens});
+  const Tensor weight = f32_tensor({m.hidden});
+  const Tensor one = f32_tensor({1});
+  const std::string shape = shape_text(m, m.tokens, m.hidden) + " measured";
+  cases.push_back(
+      {.name = "rms_norm_forward",
+       .shape = shape,
+       .op = op::RmsNormForward<Tensor>{
+           .y = stream, .rstd = rstd, .sum = stream, .x = stream, .delta = stream, .weight = weight, .abs_max = one}});
+  cases.push_back({.name = "rms_norm_backward",
+                   .shape = shape,
+                   .op = op::RmsNormBackward<Tensor>{
+                       .dresidual = stream,
+                       .dresidual_cast = {},
+                       .dweight = weight,
+                       .dy = stream,
+                       .x = stream,
+                       .rstd = rstd,
+                       .weight = weight,
+                       .partials = f32_tensor({ceil_div(m.tokens, op::kRmsNormRowsPerBlock), m.hidden}),
+                       .abs_max = one}});
+  const std::string mlp_shape = shape_text(m, m.tokens, m.ffn) + " measured";
+  cases.push_back(
+      {.name = "swiglu_forward",
+       .shape = mlp_shape,
+       .op = op::SwiGluForward<Tensor>{.h = bf16_tensor(m.tokens, m.ffn), .gate_up = wide, .abs_max = one}});
+  cases.push_back({.name = "swiglu_backward",
+                   .shape = mlp_shape,
+                   .op = op::SwiGluBackward<Tensor>{
+                       .dgate_up = wide, .dh = bf16_tensor(m.tokens, m.ffn), .gate_up = wide, .abs_max = one}});
 }
 
 /// Expected number of different values among `draws` of vocab * u^power.
@@ -191,6 +263,8 @@ std::vector<BenchCase> streaming_cases() {
   for (const ModelShape& model : kModels) {
     add_norms(cases, model);
     add_block_ops(cases, model);
+    add_fp8_ops(cases, model);
+    add_measuring_ops(cases, model);
     add_ends(cases, model);
   }
   const Tensor packed = bf16_tensor(16384, 5120);

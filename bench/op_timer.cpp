@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/bf16.h"
+#include "core/fp8.h"
 
 namespace litespark::bench {
 namespace {
@@ -61,6 +62,10 @@ Tensor CaseTensors::random(DType dtype, Shape shape, float scale) {
   std::vector<char> encoded(block.size() * element);
   for (size_t i = 0; i < block.size(); ++i) {
     const float value = block[i] * scale;
+    if (is_fp8(dtype)) {
+      encoded[i] = static_cast<char>(to_fp8(dtype, value));
+      continue;
+    }
     const bf16 rounded = to_bf16(value);
     std::memcpy(&encoded[i * element], dtype == DType::kBF16 ? static_cast<const void*>(&rounded) : &value, element);
   }

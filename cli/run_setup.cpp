@@ -99,6 +99,7 @@ std::string run_headline(const RunConfig& config, const Program& program) {
          std::to_string(shape.num_hidden_layers) + " x " + std::to_string(shape.hidden_size) + "); " +
          std::to_string(config.train.micro_batch) + " x " + std::to_string(config.data.seq_len) +
          " tokens at a time, " + count_text(config.tokens_per_step()) + " a step; " + value("precision.compute") +
+         (config.precision.matmul == MatmulPrecision::kCompute ? "" : ", " + value("precision.matmul") + " matmuls") +
          ", recompute " + value("memory.recompute") + "\n";
 }
 

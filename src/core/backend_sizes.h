@@ -50,6 +50,13 @@ struct LinearShape {
   DType gradient = DType::kF32;  ///< of the weight's gradient
 };
 
+/// What a backend does with 8-bit matmuls.
+enum class Fp8Support : uint8_t {
+  kNone,
+  kEmulated,  ///< the same codes, decoded to f32: right and slow, for tests
+  kNative,
+};
+
 class BackendSizes {
  public:
   virtual ~BackendSizes() = default;
@@ -67,6 +74,9 @@ class BackendSizes {
   virtual int64_t preferred_head_chunk_rows(int64_t /*vocab_size*/) const { return 512; }
   /// Whether batches travel into staging blocks beside the ops (Backend::make_staged_upload).
   virtual bool stages_batches() const { return false; }
+  virtual Fp8Support fp8_support() const { return Fp8Support::kEmulated; }
+  /// Of one ScaledMatmul of `columns` outputs.
+  virtual int64_t scaled_matmul_scratch_bytes(int64_t /*columns*/, bool /*has_bias*/) const { return 0; }
   virtual int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const = 0;
   virtual int64_t matmul_backward_input_scratch_bytes(const LinearShape& shape) const = 0;
   virtual int64_t matmul_backward_weight_scratch_bytes(const LinearShape& shape) const = 0;

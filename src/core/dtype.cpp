@@ -12,6 +12,8 @@ int64_t dtype_bytes(DType dtype) {
     case DType::kI64: return 8;
     case DType::kU8: return 1;
     case DType::kU16: return 2;
+    case DType::kE4M3: return 1;
+    case DType::kE5M2: return 1;
   }
   throw InternalError("dtype_bytes", "unknown dtype", static_cast<int>(dtype), "a DType");
 }
@@ -25,6 +27,8 @@ std::string_view dtype_name(DType dtype) {
     case DType::kI64: return "i64";
     case DType::kU8: return "u8";
     case DType::kU16: return "u16";
+    case DType::kE4M3: return "e4m3";
+    case DType::kE5M2: return "e5m2";
   }
   throw InternalError("dtype_name", "unknown dtype", static_cast<int>(dtype), "a DType");
 }

@@ -10,15 +10,15 @@
 
 namespace litespark {
 
-enum class DType : uint8_t { kF32, kBF16, kF64, kI32, kI64, kU8, kU16 };
+enum class DType : uint8_t { kF32, kBF16, kF64, kI32, kI64, kU8, kU16, kE4M3, kE5M2 };
 
 /// Bytes of one element.
 int64_t dtype_bytes(DType dtype);
 
-/// "f32", "bf16", "f64", "i32", "i64", "u8", "u16".
+/// "f32", "bf16", "f64", "i32", "i64", "u8", "u16", "e4m3", "e5m2".
 std::string_view dtype_name(DType dtype);
 
-/// Accepts the names above and "fp32", "float32", "bfloat16"; throws ConfigError otherwise.
+/// Accepts "f32" and "bf16", also as "fp32", "float32", "bfloat16"; throws ConfigError otherwise.
 DType parse_dtype(std::string_view name);
 
 /// The C++ type carried by value to generic lambdas: `[](auto tag) { using T = typename decltype(tag)::type; }`.

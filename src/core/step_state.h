@@ -31,6 +31,12 @@ struct StepState {
   int64_t bad_tokens = 0;          ///< token ids or labels outside the vocabulary: must stay 0
   double gradient_square_sum = 0;  ///< of the unnormalised gradients
   RankCounts counts;               ///< zero with one rank
+  // Of 8-bit matmuls, this rank's own.
+  int64_t fp8_overflows = 0;       ///< tensors with Inf or NaN that were to be quantised
+  int64_t fp8_inputs = 0;          ///< elements of matmul inputs quantised to 8 bits
+  int64_t fp8_inputs_flushed = 0;  ///< of them, those that were not 0 and became 0
+  int64_t fp8_gradients = 0;       ///< the same for gradients of matmul outputs
+  int64_t fp8_gradients_flushed = 0;
 
   // Decided on the device once all gradients are there.
   float gradient_norm = 0;     ///< of the normalised gradient, before clipping

@@ -127,6 +127,10 @@ class Backend {
   virtual void run(const op::Checksum<Tensor>&) = 0;
   virtual void run(const op::PutStepSums<Tensor>&) = 0;
   virtual void run(const op::TakeStepSums<Tensor>&) = 0;
+  virtual void run(const op::Clear<Tensor>&) = 0;
+  virtual void run(const op::AbsMax<Tensor>&) = 0;
+  virtual void run(const op::QuantizeFp8<Tensor>&) = 0;
+  virtual void run(const op::ScaledMatmul<Tensor>&) = 0;
 };
 
 /// Throws InternalError unless shapes, dtypes and devices of the op agree with its contract. Run once per op when a

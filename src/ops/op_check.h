@@ -70,5 +70,9 @@ void check_contract(const op::TakeStepSums<Tensor>& op);
 void check_contract(const op::ReduceScatter<Tensor>& op);
 void check_contract(const op::AllGather<Tensor>& op);
 void check_contract(const op::CommWait<Tensor>& op);
+void check_contract(const op::Clear<Tensor>& op);
+void check_contract(const op::AbsMax<Tensor>& op);
+void check_contract(const op::QuantizeFp8<Tensor>& op);
+void check_contract(const op::ScaledMatmul<Tensor>& op);
 
 }  // namespace litespark

@@ -17,6 +17,10 @@ void check_contract(const op::RmsNormForward<Tensor>& op) {
   check.elements("rstd", op.rstd, rows);
   check.dtype("weight", op.weight, {DType::kF32});
   check.elements("weight", op.weight, channels);
+  if (op.abs_max.has_value()) {
+    check.dtype("abs_max", op.abs_max, {DType::kF32});
+    check.elements("abs_max", op.abs_max, 1);
+  }
   check.that(op.sum.has_value() == op.delta.has_value(), "sum and delta must be there together or not at all");
   if (!op.delta.has_value()) return;
   check.same_dtype("sum", op.sum, op.x);
@@ -47,6 +51,10 @@ void check_contract(const op::RmsNormBackward<Tensor>& op) {
   check.elements("dweight", op.dweight, channels);
   check.dtype("partials", op.partials, {DType::kF32});
   check.room("partials", op.partials, ceil_div(rows, op::kRmsNormRowsPerBlock) * channels);
+  if (op.abs_max.has_value()) {
+    check.dtype("abs_max", op.abs_max, {DType::kF32});
+    check.elements("abs_max", op.abs_max, 1);
+  }
 }
 
 void check_contract(const op::HeadNormForward<Tensor>& op) {

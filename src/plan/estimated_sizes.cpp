@@ -30,6 +30,10 @@ int64_t EstimatedGpuSizes::matmul_forward_scratch_bytes(const LinearShape& shape
   return kMatmulWorkspaceBytes + (copies_bias ? round_up(2 * shape.out_features, 256) : 0);
 }
 
+int64_t EstimatedGpuSizes::scaled_matmul_scratch_bytes(int64_t columns, bool has_bias) const {
+  return matmul_forward_scratch_bytes({.out_features = columns, .compute = DType::kBF16, .has_bias = has_bias});
+}
+
 int64_t EstimatedGpuSizes::matmul_backward_input_scratch_bytes(const LinearShape&) const {
   return kMatmulWorkspaceBytes;
 }

@@ -21,6 +21,8 @@ class EstimatedGpuSizes final : public BackendSizes {
   int64_t beyond_plan_bytes() const override { return gpu_beyond_plan_bytes(true); }
   bool packs_weights(DType compute) const override;
   int64_t packed_bytes(const LinearShape& shape, op::PackForm form) const override;
+  Fp8Support fp8_support() const override { return Fp8Support::kNative; }
+  int64_t scaled_matmul_scratch_bytes(int64_t columns, bool has_bias) const override;
   int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const override;
   int64_t matmul_backward_input_scratch_bytes(const LinearShape& shape) const override;
   int64_t matmul_backward_weight_scratch_bytes(const LinearShape& shape) const override;

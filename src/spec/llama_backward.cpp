@@ -70,24 +70,32 @@ void LlamaEmitter::backward_norm(const NormBackward& norm, const ResidualGradien
       .weight = weight.master,
       .partials = temporary(tape_.phase() + ".norm_partials", DType::kF32,
                             {ceil_div(num_tokens(), op::kRmsNormRowsPerBlock), hidden}, Owner::kScratch),
+      .abs_max = norm.abs_max,
       .first = norm.first,
       .accumulate = accumulate_});
 }
 
 // 10, 9, 8, 7 backwards.
 void LlamaEmitter::backward_mlp(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient) {
-  const Linear down = linear(ParamRole::kDown, ParamRole::kDownBias, layer);
-  const Linear gate_up = linear(ParamRole::kGateUp, ParamRole::kGateUpBias, layer);
-  tape_.enter("backward.down", layer);
-  const TensorId dhidden = linear_backward_input(down, gradient.cast, layer_name(layer, "hidden_gradient"));
-  linear_backward_weight(down, gradient.cast, block.hidden, accumulate_);
+  const OutputGradient ddown = output_gradient(kDownLinear, layer, gradient.cast);
+  const TensorId dhidden = project_backward_input(kDownLinear, layer, ddown);
+  project_backward_weight(kDownLinear, layer, ddown, {.values = block.hidden, .transposed = block.hidden_transposed});
   // In place: once its gradient is known, nobody reads gate_up again.
   tape_.enter("backward.swiglu", layer);
-  tape_.push(op::SwiGluBackward<TensorId>{.dgate_up = block.gate_up, .dh = dhidden, .gate_up = block.gate_up});
-  tape_.enter("backward.gate_up", layer);
-  linear_backward_weight(gate_up, block.gate_up, block.mlp_normed, accumulate_);
-  const TensorId dnormed = linear_backward_input(gate_up, block.gate_up, layer_name(layer, "mlp_normed_gradient"));
-  backward_norm({.role = ParamRole::kMlpNorm, .layer = layer, .x = block.middle, .rstd = block.mlp_rstd, .dy = dnormed},
+  tape_.push(op::SwiGluBackward<TensorId>{.dgate_up = block.gate_up,
+                                          .dh = dhidden,
+                                          .gate_up = block.gate_up,
+                                          .abs_max = abs_max_for_producer(Fp8Site::kGateUpGradient, layer)});
+  const OutputGradient dgate_up = output_gradient(kGateUpLinear, layer, block.gate_up);
+  project_backward_weight(kGateUpLinear, layer, dgate_up,
+                          {.values = block.mlp_normed, .transposed = block.mlp_normed_transposed});
+  const TensorId dnormed = project_backward_input(kGateUpLinear, layer, dgate_up);
+  backward_norm({.role = ParamRole::kMlpNorm,
+                 .layer = layer,
+                 .x = block.middle,
+                 .rstd = block.mlp_rstd,
+                 .dy = dnormed,
+                 .abs_max = abs_max_for_producer(Fp8Site::kOutputGradient, layer)},
                 gradient);
 }
 
@@ -127,13 +135,12 @@ void LlamaEmitter::backward_positions(const BlockActivations& block, int64_t lay
 
 // 6, 5, 4, 3, 2, 1 backwards.
 void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient) {
-  const Linear output = linear(ParamRole::kOutput, ParamRole::kOutputBias, layer);
-  const Linear qkv = linear(ParamRole::kQkv, ParamRole::kQkvBias, layer);
   const op::AttentionShape shape = attention_shape(layer);
   const DType compute = program_.options.compute;
-  tape_.enter("backward.output", layer);
-  const TensorId dattended = linear_backward_input(output, gradient.cast, layer_name(layer, "attended_gradient"));
-  linear_backward_weight(output, gradient.cast, block.attended, accumulate_);
+  const OutputGradient doutput = output_gradient(kOutputLinear, layer, gradient.cast);
+  const TensorId dattended = project_backward_input(kOutputLinear, layer, doutput);
+  project_backward_weight(kOutputLinear, layer, doutput,
+                          {.values = block.attended, .transposed = block.attended_transposed});
   const TensorId dqkv =
       temporary(layer_name(layer, "qkv_gradient"), compute, {num_tokens(), program_.config.qkv_features()});
   tape_.enter("backward.attention", layer);
@@ -148,14 +155,16 @@ void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t lay
       .scratch = scratch(sizes_.attention_backward_scratch_bytes(shape, num_tokens(), compute)),
       .shape = shape});
   backward_positions(block, layer, dqkv);
-  tape_.enter("backward.qkv", layer);
-  linear_backward_weight(qkv, dqkv, block.attention_normed, accumulate_);
-  const TensorId dnormed = linear_backward_input(qkv, dqkv, layer_name(layer, "attention_normed_gradient"));
+  const OutputGradient dprojected = output_gradient(kQkvLinear, layer, dqkv);
+  project_backward_weight(kQkvLinear, layer, dprojected,
+                          {.values = block.attention_normed, .transposed = block.attention_normed_transposed});
+  const TensorId dnormed = project_backward_input(kQkvLinear, layer, dprojected);
   backward_norm({.role = ParamRole::kAttentionNorm,
                  .layer = layer,
                  .x = block.input,
                  .rstd = block.attention_rstd,
-                 .dy = dnormed},
+                 .dy = dnormed,
+                 .abs_max = abs_max_for_producer(Fp8Site::kDownGradient, layer - 1)},
                 gradient);
 }
 
@@ -192,6 +201,7 @@ void LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const H
                  .x = head.input,
                  .rstd = head.rstd,
                  .dy = head.normed_gradient,
+                 .abs_max = abs_max_for_producer(Fp8Site::kDownGradient, num_layers - 1),
                  .first = true},
                 gradient);
 

@@ -122,7 +122,12 @@ void LlamaEmitter::linear_backward_weight(const Linear& linear, TensorId dy, Ten
       .x = x,
       .scratch = scratch(sizes_.matmul_backward_weight_scratch_bytes(linear_shape(linear, rows))),
       .accumulate = accumulate});
+  linear_backward_bias(linear, dy, accumulate);
+}
+
+void LlamaEmitter::linear_backward_bias(const Linear& linear, TensorId dy, bool accumulate) {
   if (!linear.bias.has_value()) return;
+  const int64_t rows = program_.tensors[dy].shape[0];
   tape_.push(op::BiasBackward<TensorId>{
       .dbias = linear.bias_gradient,
       .dy = dy,

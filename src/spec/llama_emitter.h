@@ -27,6 +27,8 @@ struct BlockActivations {
   TensorId gate_up;           ///< [N, 2 F]
   TensorId hidden;            ///< [N, F]
   TensorId delta;             ///< [N, C] what the MLP adds to the stream; the next norm adds it
+  /// 8-bit copies of the linear layers' inputs, [features, N], where forward made them.
+  TensorId attention_normed_transposed, attended_transposed, mlp_normed_transposed, hidden_transposed;
 };
 
 /// What the final norm leaves for its backward, and the head's gradient at its output (absent without training).
@@ -50,6 +52,8 @@ class LlamaEmitter {
     bool reduces_gradients = false;
   };
   void meet_ranks(const Meetings& meetings) { meetings_ = meetings; }
+  /// From here on the blocks' linear layers multiply 8-bit copies. Needs ProgramOptions::fp8.
+  void use_fp8();
   /// Embedding and all blocks.
   std::vector<BlockActivations> forward_blocks();
   /// Final norm, then for each chunk of rows: logits, loss, and with `training` their gradients.
@@ -75,7 +79,61 @@ class LlamaEmitter {
     ParamRole role;
     int64_t layer;
     TensorId x, rstd, dy;
+    TensorId abs_max;  ///< raised to the new gradient's largest magnitude
     bool first = false;
+  };
+  /// One of a block's four linear layers.
+  struct BlockLinear {
+    ParamRole weight, bias;
+    Fp8Site input, gradient;
+    std::string_view forward_scope, backward_scope;
+    std::string_view output, input_gradient;  ///< names of tensors
+  };
+  static constexpr BlockLinear kQkvLinear{ParamRole::kQkv,
+                                          ParamRole::kQkvBias,
+                                          Fp8Site::kQkvInput,
+                                          Fp8Site::kQkvGradient,
+                                          "forward.qkv",
+                                          "backward.qkv",
+                                          "qkv",
+                                          "attention_normed_gradient"};
+  static constexpr BlockLinear kOutputLinear{ParamRole::kOutput,
+                                             ParamRole::kOutputBias,
+                                             Fp8Site::kOutputInput,
+                                             Fp8Site::kOutputGradient,
+                                             "forward.output",
+                                             "backward.output",
+                                             "output",
+                                             "attended_gradient"};
+  static constexpr BlockLinear kGateUpLinear{ParamRole::kGateUp,
+                                             ParamRole::kGateUpBias,
+                                             Fp8Site::kGateUpInput,
+                                             Fp8Site::kGateUpGradient,
+                                             "forward.gate_up",
+                                             "backward.gate_up",
+                                             "gate_up",
+                                             "mlp_normed_gradient"};
+  static constexpr BlockLinear kDownLinear{ParamRole::kDown,
+                                           ParamRole::kDownBias,
+                                           Fp8Site::kDownInput,
+                                           Fp8Site::kDownGradient,
+                                           "forward.down",
+                                           "backward.down",
+                                           "down",
+                                           "hidden_gradient"};
+  struct Fp8Copies {
+    TensorId copy, transposed;
+    const Fp8Slot* slot = nullptr;
+  };
+  struct CopiesWanted {
+    bool copy, transposed;
+  };
+  struct OutputGradient {
+    TensorId values;
+    Fp8Copies copies;  ///< with 8-bit matmuls
+  };
+  struct KeptInput {
+    TensorId values, transposed;
   };
 
   // llama_forward.cpp
@@ -84,7 +142,7 @@ class LlamaEmitter {
   void norm_heads(BlockActivations& block, int64_t layer);
   void attend(BlockActivations& block, int64_t layer);
   void attend_to_cache(BlockActivations& block, int64_t layer);
-  TensorId project_output(const BlockActivations& block, int64_t layer);
+  TensorId project_output(BlockActivations& block, int64_t layer);
   void mlp_norm(BlockActivations& block, int64_t layer, TensorId stream, TensorId delta);
   void gate_and_up(BlockActivations& block, int64_t layer);
   void activate(BlockActivations& block, int64_t layer);
@@ -124,6 +182,20 @@ class LlamaEmitter {
   void backward_norm(const NormBackward& norm, const ResidualGradient& gradient);
   void backward_embedding(const ResidualGradient& gradient);
 
+  // llama_linear.cpp
+  const Fp8Slot& fp8_slot(Fp8Site site, int64_t layer) const;
+  /// In backward, computed a second time: what forward measured of it holds.
+  bool is_recomputed(Fp8Site site) const { return !is_gradient(site) && !stage_.empty(); }
+  /// Where the op that makes a tensor leaves its largest magnitude; absent where nobody asks for it.
+  TensorId abs_max_for_producer(Fp8Site site, int64_t layer) const;
+  Fp8Copies quantize(Fp8Site site, int64_t layer, TensorId x, const CopiesWanted& wanted);
+  void push_scaled_matmul(op::ScaledMatmul<TensorId> product);
+  /// y; `transposed` receives what backward keeps of x with 8-bit matmuls.
+  TensorId project(const BlockLinear& kind, int64_t layer, TensorId x, TensorId& transposed);
+  OutputGradient output_gradient(const BlockLinear& kind, int64_t layer, TensorId dy);
+  TensorId project_backward_input(const BlockLinear& kind, int64_t layer, const OutputGradient& dy);
+  void project_backward_weight(const BlockLinear& kind, int64_t layer, const OutputGradient& dy, const KeptInput& x);
+
   // llama_emitter.cpp
   Linear linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer) const;
   TensorId linear_forward(const Linear& linear, TensorId x, const std::string& name);
@@ -131,6 +203,7 @@ class LlamaEmitter {
   TensorId linear_backward_input(const Linear& linear, TensorId dy, const std::string& name);
   void linear_backward_input_into(const Linear& linear, TensorId dy, TensorId dx);
   void linear_backward_weight(const Linear& linear, TensorId dy, TensorId x, bool accumulate);
+  void linear_backward_bias(const Linear& linear, TensorId dy, bool accumulate);
   const ParamTensors& param(ParamRole role, int64_t layer) const;
   TensorId temporary(const std::string& name, DType dtype, Shape shape, Owner owner = Owner::kActivations);
   TensorId scratch(int64_t bytes);
@@ -147,6 +220,7 @@ class LlamaEmitter {
   bool accumulate_;
   bool offloads_ = false;
   Meetings meetings_;
+  bool uses_fp8_ = false;
   std::string stage_;  ///< part of tensor names: tells a recomputed tensor from the first one
 };
 

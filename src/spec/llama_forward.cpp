@@ -22,15 +22,14 @@ void LlamaEmitter::attention_norm(BlockActivations& block, int64_t layer, Tensor
                                           .x = stream,
                                           .delta = delta,
                                           .weight = param(ParamRole::kAttentionNorm, layer).master,
+                                          .abs_max = abs_max_for_producer(Fp8Site::kQkvInput, layer),
                                           .eps = static_cast<float>(program_.config.rms_norm_eps)});
 }
 
 // 2. Queries, keys and values in one matmul; 3. head norms where the family has them; 4. rotary positions.
 void LlamaEmitter::project_and_rotate(BlockActivations& block, int64_t layer) {
   const ModelConfig& config = program_.config;
-  tape_.enter("forward.qkv", layer);
-  block.qkv = linear_forward(linear(ParamRole::kQkv, ParamRole::kQkvBias, layer), block.attention_normed,
-                             layer_name(layer, "qkv"));
+  block.qkv = project(kQkvLinear, layer, block.attention_normed, block.attention_normed_transposed);
   tape_.enter("forward.rope", layer);
   if (config.has_qk_norm) norm_heads(block, layer);
   tape_.push(op::Rope<TensorId>{
@@ -98,10 +97,8 @@ void LlamaEmitter::attend_to_cache(BlockActivations& block, int64_t layer) {
 }
 
 // 6. Back to the width of the stream.
-TensorId LlamaEmitter::project_output(const BlockActivations& block, int64_t layer) {
-  tape_.enter("forward.output", layer);
-  return linear_forward(linear(ParamRole::kOutput, ParamRole::kOutputBias, layer), block.attended,
-                        layer_name(layer, "output"));
+TensorId LlamaEmitter::project_output(BlockActivations& block, int64_t layer) {
+  return project(kOutputLinear, layer, block.attended, block.attended_transposed);
 }
 
 // 7. Add attention's output to the stream and normalise the sum for the MLP.
@@ -120,27 +117,25 @@ void LlamaEmitter::mlp_norm(BlockActivations& block, int64_t layer, TensorId str
                                           .x = stream,
                                           .delta = delta,
                                           .weight = param(ParamRole::kMlpNorm, layer).master,
+                                          .abs_max = abs_max_for_producer(Fp8Site::kGateUpInput, layer),
                                           .eps = static_cast<float>(program_.config.rms_norm_eps)});
 }
 
 // 8. Gate and up in one matmul; 9. SwiGLU; 10. down.
 void LlamaEmitter::gate_and_up(BlockActivations& block, int64_t layer) {
-  tape_.enter("forward.gate_up", layer);
-  block.gate_up = linear_forward(linear(ParamRole::kGateUp, ParamRole::kGateUpBias, layer), block.mlp_normed,
-                                 layer_name(layer, "gate_up"));
+  block.gate_up = project(kGateUpLinear, layer, block.mlp_normed, block.mlp_normed_transposed);
 }
 
 void LlamaEmitter::activate(BlockActivations& block, int64_t layer) {
   block.hidden = temporary(layer_name(layer, "hidden"), program_.options.compute,
                            {num_tokens(), program_.config.intermediate_size});
   tape_.enter("forward.swiglu", layer);
-  tape_.push(op::SwiGluForward<TensorId>{.h = block.hidden, .gate_up = block.gate_up});
+  tape_.push(op::SwiGluForward<TensorId>{
+      .h = block.hidden, .gate_up = block.gate_up, .abs_max = abs_max_for_producer(Fp8Site::kDownInput, layer)});
 }
 
 void LlamaEmitter::project_down(BlockActivations& block, int64_t layer) {
-  tape_.enter("forward.down", layer);
-  block.delta =
-      linear_forward(linear(ParamRole::kDown, ParamRole::kDownBias, layer), block.hidden, layer_name(layer, "down"));
+  block.delta = project(kDownLinear, layer, block.hidden, block.hidden_transposed);
 }
 
 BlockActivations LlamaEmitter::forward_block(int64_t layer, TensorId stream, TensorId delta) {
@@ -197,6 +192,7 @@ HeadActivations LlamaEmitter::final_norm(const BlockActivations& last) {
                                           .x = last.middle,
                                           .delta = last.delta,
                                           .weight = param(ParamRole::kFinalNorm, -1).master,
+                                          .abs_max = {},
                                           .eps = static_cast<float>(program_.config.rms_norm_eps)});
   return head;
 }

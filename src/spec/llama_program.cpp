@@ -7,6 +7,7 @@
 #include "core/step_state.h"
 #include "spec/communication_tape.h"
 #include "spec/flat_tensors.h"
+#include "spec/fp8_tensors.h"
 #include "spec/llama_emitter.h"
 #include "spec/optimizer_tape.h"
 #include "spec/program.h"
@@ -172,6 +173,7 @@ void add_train_tape(Program& program, const BackendSizes& sizes, Phase phase) {
   LlamaEmitter emitter(program, sizes, tape, program.batch, !is_first);
   if (program.options.offloads_activations) emitter.offload_inputs();
   if (program.options.data_ranks > 1) emitter.meet_ranks({.gathers_weights = is_first, .reduces_gradients = is_last});
+  if (program.options.fp8) emitter.use_fp8();
   const std::vector<BlockActivations> blocks = emitter.forward_blocks();
   const HeadActivations head = emitter.head_and_loss(blocks.back(), true);
   emitter.backward(blocks, head);
@@ -265,6 +267,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   declare_params(program, sizes);
   declare_step_sums(program);
   if (options.generation) declare_generation(program);
+  if (options.fp8) declare_fp8_tensors(program, sizes);
 
   program.tapes.emplace_back(Phase::kPack, make_pack_tape(program));
   if (options.has_training) {

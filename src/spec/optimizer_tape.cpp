@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "spec/communication_tape.h"
+#include "spec/fp8_tensors.h"
 
 namespace litespark {
 namespace {
@@ -124,6 +125,7 @@ Tape make_pack_tape(Program& program) {
     push_pack(tape, program, index, op::PackForm::kForward);
     push_pack(tape, program, index, op::PackForm::kBackward);
   }
+  push_fp8_weights(tape, program);
   return tape;
 }
 

@@ -3,6 +3,7 @@
 // plan that follows from them. The planner prints it; the trainer binds it to a backend and runs it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "core/backend_sizes.h"
 #include "core/memory_plan.h"
+#include "spec/fp8_scaling.h"
 #include "spec/master_weights.h"
 #include "spec/model_config.h"
 #include "spec/param_table.h"
@@ -41,6 +43,13 @@ struct AdamWOptions {
   uint64_t seed = 0;  ///< of stochastic rounding
 };
 
+/// Matmuls of the blocks on 8-bit floats, forward and backward; head and attention stay in the compute dtype.
+struct Fp8Options {
+  DType gradient = DType::kE4M3;  ///< of the copies of gradients; inputs and weights are e4m3
+  Fp8Scaling scaling = Fp8Scaling::kTensor;
+  bool allows_emulation = false;  ///< also where the backend only computes what 8-bit matmuls would give
+};
+
 struct ProgramOptions {
   BatchShape batch;
   DType compute = DType::kF32;   ///< matmul and attention operands
@@ -59,6 +68,7 @@ struct ProgramOptions {
   DType gradient = DType::kF32;
   bool offloads_activations = false;  ///< what kBlock keeps waits for backward in host memory
   AdamWOptions adamw;
+  std::optional<Fp8Options> fp8;              ///< in the train phases; absent: all matmuls in the compute dtype
   std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
   int64_t data_ranks = 1;                     ///< ranks that train on micro-batches of their own, ZeRO-1 among them
   int64_t data_rank = 0;                      ///< which of them this is; sizes and offsets do not depend on it
@@ -80,6 +90,41 @@ enum class Phase : uint8_t {
 };
 std::string_view phase_name(Phase phase);
 
+/// What an [R, C] tensor is brought to 8 bits with: as op::QuantizeFp8 names them. The column ones only with
+/// Fp8Scaling::kRow.
+struct Fp8Slot {
+  TensorId abs_max, column_abs_max, scale, column_scale;
+};
+
+/// The 8-bit copies of a weight [O, I]: what forward reads, and the transposed one [I, O] that backward reads.
+struct Fp8Weight {
+  TensorId copy, transposed;
+  Fp8Slot slot;
+};
+
+/// Tensors of a block that are brought to 8 bits: inputs of its linear layers, and gradients of their outputs.
+enum class Fp8Site : uint8_t {
+  kQkvInput,
+  kOutputInput,
+  kGateUpInput,
+  kDownInput,
+  kQkvGradient,
+  kOutputGradient,
+  kGateUpGradient,
+  kDownGradient,
+};
+inline constexpr size_t kNumFp8Sites = 8;
+constexpr bool is_gradient(Fp8Site site) {
+  return site >= Fp8Site::kQkvGradient;
+}
+
+/// Scales of 8-bit copies and the magnitudes that they follow from, made anew in every micro-batch: no history.
+struct Fp8Tensors {
+  TensorId abs_max, scale;                                ///< hold all of the sites' slots
+  TensorId weight_abs_max, weight_scale;                  ///< hold all of the weights' slots
+  std::vector<std::array<Fp8Slot, kNumFp8Sites>> layers;  ///< a layer's slots, by Fp8Site
+};
+
 /// The tensors that hold one parameter, [param shape] each.
 struct ParamTensors {
   TensorId master;        ///< f32; absent when weight and remainder, or weight alone, stand in its place, or in shards
@@ -90,6 +135,7 @@ struct ParamTensors {
   TensorId remainder;        ///< u16, MasterWeights::kBF16Remainder
   TensorId packed_forward;   ///< bytes, present when the backend packs
   TensorId packed_backward;  ///< training only
+  Fp8Weight fp8;             ///< of the blocks' matrices, with ProgramOptions::fp8
 };
 
 /// The elements of one parameter that this rank updates; the whole of it where there is one rank.
@@ -170,6 +216,7 @@ struct Program {
   TensorId logits;      ///< [N, V] f32 or bf16 for kLogits
   TensorId checksums;   ///< [parameters] i64 for kChecksum, in table order
   GenerationTensors generation;
+  Fp8Tensors fp8;                   ///< with ProgramOptions::fp8
   std::vector<TensorId> offloaded;  ///< [N, C] in host memory: inputs of all blocks but the last
   std::vector<std::pair<Phase, Tape>> tapes;
   std::optional<MemoryPlan> memory;

@@ -171,6 +171,22 @@ void PrecisionSection::visit(Fields& fields) {
                "same fp32 value in half the room, with bit-equal results; bf16: no copy, the bf16 weights are "
                "updated with stochastic rounding. Norms and biases are always fp32.",
        .choices = {"fp32", "bf16-remainder", "bf16"}});
+  fields.add({.path = "matmul",
+              .value = &matmul,
+              .help =
+                  "Operands of the blocks' linear layers in training. compute: as precision.compute; fp8: 8-bit floats "
+                  "scaled by each tensor's own largest magnitude, forward and backward, on a GPU that multiplies them; "
+                  "fp8-emulated: the same numbers, also where they are only emulated. Attention, norms, head and sums "
+                  "stay as they are.",
+              .choices = {"compute", "fp8", "fp8-emulated"}});
+  fields.add({.path = "fp8_gradient",
+              .value = &fp8_gradient,
+              .help = "8-bit format of gradients: e4m3 has more precision, e5m2 more range.",
+              .choices = {"e4m3", "e5m2"}});
+  fields.add({.path = "fp8_scaling",
+              .value = &fp8_scaling,
+              .help = "What shares a scale: the whole tensor, or each row of each copy, which is finer and slower.",
+              .choices = {"tensor", "row"}});
   fields.add({.path = "rope", .value = &rope, .help = "Rotary angles.", .choices = {"fp32"}});
   fields.add({.path = "gradient",
               .value = &gradient,

@@ -12,6 +12,7 @@
 
 #include "core/dtype.h"
 #include "core/fields.h"
+#include "spec/fp8_scaling.h"
 #include "spec/master_weights.h"
 #include "spec/model_config.h"
 #include "spec/recompute.h"
@@ -26,6 +27,9 @@ enum class OptimKind : uint8_t { kAdamW };
 enum class ScheduleKind : uint8_t { kCosine, kLinear, kWsd, kConstant, kInverseSqrt };
 /// kCompute: whatever precision.compute says.
 enum class ResidualPrecision : uint8_t { kCompute, kF32, kBF16 };
+/// kCompute: whatever precision.compute says. kFp8Emulated: fp8, also where it is only emulated.
+enum class MatmulPrecision : uint8_t { kCompute, kFp8, kFp8Emulated };
+enum class Fp8Gradient : uint8_t { kE4M3, kE5M2 };
 enum class Offload : uint8_t { kNone, kActivations };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
 enum class SaveSignal : uint8_t { kNone, kUsr1, kUsr2, kHup };
@@ -126,6 +130,9 @@ struct PrecisionSection {
   DType compute = DType::kBF16;
   ResidualPrecision residual = ResidualPrecision::kCompute;
   MasterWeights master = MasterWeights::kF32;
+  MatmulPrecision matmul = MatmulPrecision::kCompute;
+  Fp8Gradient fp8_gradient = Fp8Gradient::kE4M3;
+  Fp8Scaling fp8_scaling = Fp8Scaling::kTensor;
   DType rope = DType::kF32;
   DType gradient = DType::kF32;
 

@@ -51,6 +51,10 @@ void validate_weight_formats(const RunConfig& config) {
     throw ConfigError("precision.master", "needs bf16 weights to compute with", "precision.compute = \"fp32\"",
                       "precision.compute = \"bf16\"", "or set precision.master = \"fp32\"");
   }
+  if (precision.matmul != MatmulPrecision::kCompute && !computes_in_bf16) {
+    throw ConfigError("precision.matmul", "is for bf16 activations", "precision.compute = \"fp32\"",
+                      "precision.compute = \"bf16\"", "or set precision.matmul = \"compute\"");
+  }
   if (precision.gradient == DType::kF32) return;
   if (!computes_in_bf16) {
     throw ConfigError("precision.gradient", "is coarser than precision.compute", "bf16", "fp32");
@@ -213,6 +217,14 @@ std::vector<std::string> RunConfig::ignored_settings() const {
   }
   if (distribution.graphs && cluster.data_parallel() == 1) {
     ignored.push_back("distribution.graphs: there is one rank, whose phases are graphs anyway");
+  }
+  if (precision.matmul == MatmulPrecision::kCompute) {
+    if (precision.fp8_gradient != PrecisionSection{}.fp8_gradient) {
+      ignored.push_back("precision.fp8_gradient: precision.matmul is \"compute\"");
+    }
+    if (precision.fp8_scaling != PrecisionSection{}.fp8_scaling) {
+      ignored.push_back("precision.fp8_scaling: precision.matmul is \"compute\"");
+    }
   }
   if (schedule.name != ScheduleKind::kWsd && schedule.decay_fraction != ScheduleSection{}.decay_fraction) {
     ignored.push_back("schedule.decay_fraction: schedule.name is not \"wsd\"");

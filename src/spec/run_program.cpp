@@ -28,6 +28,13 @@ std::optional<GenerationShape> sampling_of(const RunConfig& config) {
   return shape;
 }
 
+std::optional<Fp8Options> fp8_of(const PrecisionSection& precision) {
+  if (precision.matmul == MatmulPrecision::kCompute) return std::nullopt;
+  return Fp8Options{.gradient = precision.fp8_gradient == Fp8Gradient::kE5M2 ? DType::kE5M2 : DType::kE4M3,
+                    .scaling = precision.fp8_scaling,
+                    .allows_emulation = precision.matmul == MatmulPrecision::kFp8Emulated};
+}
+
 }  // namespace
 
 ProgramOptions training_options(const RunConfig& config) {
@@ -50,6 +57,7 @@ ProgramOptions training_options(const RunConfig& config) {
                     .eps = config.optim.eps,
                     .weight_decay = config.optim.weight_decay,
                     .seed = static_cast<uint64_t>(config.seed)},
+          .fp8 = fp8_of(config.precision),
           .generation = sampling_of(config),
           .data_ranks = config.cluster.data_parallel()};
 }

@@ -55,8 +55,8 @@ std::string step_json(const StepRecord& record, int64_t step_tokens, const StepM
 
 void append_step_json(std::string& out, const StepRecord& record, int64_t step_tokens,
                       const StepMeasurements& measurements) {
-  StepLine(out)
-      .integer("step", record.step)
+  StepLine line(out);
+  line.integer("step", record.step)
       .integer("tokens", record.tokens)
       .number("loss", record.loss)
       .number("grad_norm", record.grad_norm)
@@ -67,8 +67,13 @@ void append_step_json(std::string& out, const StepRecord& record, int64_t step_t
       .number("joules", measurements.joules)
       .number("co2_grams", measurements.co2_grams)
       .number("data_wait_seconds", record.data_wait_seconds)
-      .flag("skipped", record.skipped)
-      .end();
+      .flag("skipped", record.skipped);
+  if (record.fp8) {
+    line.integer("fp8_overflows", record.fp8->overflows)
+        .number("fp8_inputs_flushed", record.fp8->inputs_flushed)
+        .number("fp8_gradients_flushed", record.fp8->gradients_flushed);
+  }
+  line.end();
 }
 
 MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t steps_done) {

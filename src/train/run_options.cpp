@@ -41,11 +41,15 @@ std::string model_text(const ModelConfig& model) {
   return text;
 }
 
-/// Number formats that change results; bf16-remainder gives the bits of fp32.
+/// Number formats that change results; bf16-remainder gives the bits of fp32, and an emulation stands for the real
+/// thing.
 std::string precision_text(RunConfig config) {
   if (config.precision.master == MasterWeights::kBF16Remainder) config.precision.master = MasterWeights::kF32;
-  return keys_text(config, {"precision.compute", "precision.residual", "precision.master", "precision.rope",
-                            "precision.gradient", "optim.moments", "deterministic"});
+  std::string text = keys_text(config, {"precision.compute", "precision.residual", "precision.master", "precision.rope",
+                                        "precision.gradient", "optim.moments", "deterministic"});
+  if (config.precision.matmul == MatmulPrecision::kCompute) return text;
+  config.precision.matmul = MatmulPrecision::kFp8;
+  return text + " " + keys_text(config, {"precision.matmul", "precision.fp8_gradient", "precision.fp8_scaling"});
 }
 
 /// Ranks and accumulation may change places: the same micro-batches make up a step.

@@ -26,6 +26,16 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+std::optional<Fp8Losses> fp8_losses(const StepState& state) {
+  if (state.fp8_inputs == 0) return std::nullopt;
+  const auto share = [](int64_t part, int64_t whole) {
+    return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+  };
+  return Fp8Losses{.overflows = state.fp8_overflows,
+                   .inputs_flushed = share(state.fp8_inputs_flushed, state.fp8_inputs),
+                   .gradients_flushed = share(state.fp8_gradients_flushed, state.fp8_gradients)};
+}
+
 }  // namespace
 
 Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batch)
@@ -110,6 +120,7 @@ StepRecord Trainer::collect(const Issued& issued) {
                           .skipped = state.skipped != 0,
                           .skipped_total = state.skipped_steps,
                           .seconds = outcome.seconds_since(outcome_of(issued.step - 1)),
+                          .fp8 = fp8_losses(state),
                           .data_wait_seconds = issued.data_wait_seconds};
   remember_norm(record);
   enforce_policy(state, record);

@@ -28,6 +28,13 @@ struct TrainerOptions {
   int64_t verify_every = 0;  ///< steps between corruption checks, which the program must have checksums for; 0: never
 };
 
+/// What 8-bit matmuls lost in one step, over all of its micro-batches.
+struct Fp8Losses {
+  int64_t overflows = 0;         ///< tensors that held Inf or NaN
+  double inputs_flushed = 0;     ///< share of the inputs' elements that became 0 for being small
+  double gradients_flushed = 0;  ///< the same of gradients: grows before a format's range is too small
+};
+
 /// What one step reports; the keys of metrics.jsonl.
 struct StepRecord {
   int64_t step = 0;    ///< 1-based: the first step is 1
@@ -43,6 +50,7 @@ struct StepRecord {
   int64_t skipped_total = 0;
   /// From the end of the step before it on the device to its own end; from its start when nothing was under way.
   double seconds = 0;
+  std::optional<Fp8Losses> fp8;  ///< with 8-bit matmuls
   double data_wait_seconds = 0;  ///< the host waited for the loader; on a GPU ops of the step before may have run on
 };
 

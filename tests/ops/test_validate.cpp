@@ -50,10 +50,12 @@ std::vector<ValidOp> norm_and_embedding_ops() {
        {"remainder"},
        {}},
       {op::EmbeddingBackward<Tensor>{f32({9, 5}), half({6, 5}), i32({6}), i32({22})}, {}, {"scratch"}},
-      {op::RmsNormForward<Tensor>{half({6, 5}), f32({6}), f32({6, 5}), f32({6, 5}), half({6, 5}), f32({5})}, {}, {}},
+      {op::RmsNormForward<Tensor>{half({6, 5}), f32({6}), f32({6, 5}), f32({6, 5}), half({6, 5}), f32({5}), f32({1})},
+       {"abs_max"},
+       {}},
       {op::RmsNormBackward<Tensor>{f32({6, 5}), half({6, 5}), f32({5}), half({6, 5}), f32({6, 5}), f32({6}), f32({5}),
-                                   f32({1, 5})},
-       {"dresidual_cast"},
+                                   f32({1, 5}), f32({1})},
+       {"dresidual_cast", "abs_max"},
        {"partials"}},
       {op::HeadNormForward<Tensor>{half({kTokens, kQkv}), f32({kTokens, 6}), half({kTokens, kQkv}), f32({kDim}),
                                    f32({kDim}), kHeads, kKvHeads, kDim}},
@@ -62,8 +64,8 @@ std::vector<ValidOp> norm_and_embedding_ops() {
                                     kDim},
        {},
        {"partials"}},
-      {op::SwiGluForward<Tensor>{half({6, 5}), half({6, 10})}},
-      {op::SwiGluBackward<Tensor>{half({6, 10}), half({6, 5}), half({6, 10})}},
+      {op::SwiGluForward<Tensor>{half({6, 5}), half({6, 10}), f32({1})}, {"abs_max"}, {}},
+      {op::SwiGluBackward<Tensor>{half({6, 10}), half({6, 5}), half({6, 10}), f32({1})}, {"abs_max"}, {}},
   };
 }
 
@@ -125,10 +127,29 @@ std::vector<ValidOp> ops_of_ranks() {
   };
 }
 
+std::vector<ValidOp> fp8_ops() {
+  const auto e4m3 = [](Shape shape) { return shape_only(DType::kE4M3, shape); };
+  return {
+      {op::Clear<Tensor>{f32({9})}, {}, {"x"}},
+      {op::AbsMax<Tensor>{f32({6}), f32({5}), half({6, 5})}, {"abs_max", "column_abs_max"}, {}},
+      {op::QuantizeFp8<Tensor>{e4m3({6, 5}), e4m3({5, 6}), f32({1}), {}, half({6, 5}), f32({1}), {}, state_shape()},
+       {"q", "q_transposed", "state"},
+       {}},
+      {op::QuantizeFp8<Tensor>{e4m3({6, 5}), e4m3({5, 6}), f32({6}), f32({5}), half({6, 5}), f32({6}), f32({5}),
+                               state_shape()},
+       {"q", "q_transposed", "state"},
+       {}},
+      {op::ScaledMatmul<Tensor>{half({6, 32}), e4m3({6, 16}), e4m3({32, 16}), f32({1}), f32({1}), f32({32}), bytes(9)},
+       {"bias", "scratch"},
+       {"scratch"}},
+      {op::ScaledMatmul<Tensor>{f32({6, 32}), e4m3({6, 16}), e4m3({32, 16}), f32({6}), f32({32}), {}, {}}, {}, {}},
+  };
+}
+
 std::vector<ValidOp> valid_ops() {
   std::vector<ValidOp> all;
   for (const auto& family :
-       {norm_and_embedding_ops(), matmul_and_attention_ops(), loss_and_optimizer_ops(), ops_of_ranks()}) {
+       {norm_and_embedding_ops(), matmul_and_attention_ops(), loss_and_optimizer_ops(), ops_of_ranks(), fp8_ops()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
@@ -247,9 +268,9 @@ TEST(Validate, RefusesTensorsOfTwoDevices) {
       t.device = Device::kCuda;
       return t;
     });
-    const bool is_only_tensor = name_of(valid.op) == op::StepDecision<Tensor>::kName ||
-                                name_of(valid.op) == op::OffloadWait<Tensor>::kName ||
-                                name_of(valid.op) == op::CommWait<Tensor>::kName;
+    const bool is_only_tensor =
+        name_of(valid.op) == op::StepDecision<Tensor>::kName || name_of(valid.op) == op::OffloadWait<Tensor>::kName ||
+        name_of(valid.op) == op::CommWait<Tensor>::kName || name_of(valid.op) == op::Clear<Tensor>::kName;
     EXPECT_EQ(message.find("another device") == std::string::npos, is_only_tensor) << name_of(valid.op) << " " << name;
   });
 }
@@ -269,7 +290,7 @@ TEST(Validate, RefusesScalarsThatContradict) {
   attention.shape.num_kv_heads = 3;
   EXPECT_NE(message_of(attention).find("divide"), std::string::npos);
   EXPECT_NE(message_of(op::StepDecision<Tensor>{.state = state_shape(), .beta1 = 1.0}).find("beta"), std::string::npos);
-  const op::RmsNormForward<Tensor> half_sum{half({6, 5}), f32({6}), {}, f32({6, 5}), half({6, 5}), f32({5})};
+  const op::RmsNormForward<Tensor> half_sum{half({6, 5}), f32({6}), {}, f32({6, 5}), half({6, 5}), f32({5}), {}};
   EXPECT_NE(message_of(half_sum).find("together"), std::string::npos);
   const op::MatmulForward<Tensor> no_weight{half({6, 5}), half({6, 3}), {}, {}, {}, {}, 3, 5};
   EXPECT_NE(message_of(no_weight).find("neither weight nor packed"), std::string::npos);

@@ -50,6 +50,9 @@ TEST_F(RunKeys, ChoicesMatchTheirEnumerators) {
   choose("memory.recompute", "every-k");
   choose("precision.compute", "bf16");
   choose("precision.residual", "fp32");
+  choose("precision.matmul", "fp8-emulated");
+  choose("precision.fp8_gradient", "e5m2");
+  choose("precision.fp8_scaling", "row");
   choose("model.model_type", "qwen3");
   choose("model.rope_scaling.rope_type", "llama3");
   choose("data.source", "synthetic");
@@ -61,6 +64,9 @@ TEST_F(RunKeys, ChoicesMatchTheirEnumerators) {
   EXPECT_EQ(config_.memory.recompute, Recompute::kEveryK);
   EXPECT_EQ(config_.precision.compute, DType::kBF16);
   EXPECT_EQ(config_.precision.residual, ResidualPrecision::kF32);
+  EXPECT_EQ(config_.precision.matmul, MatmulPrecision::kFp8Emulated);
+  EXPECT_EQ(config_.precision.fp8_gradient, Fp8Gradient::kE5M2);
+  EXPECT_EQ(config_.precision.fp8_scaling, Fp8Scaling::kRow);
   EXPECT_EQ(config_.model.model_type, ModelFamily::kQwen3);
   EXPECT_EQ(config_.model.rope_scaling.rope_type, RopeScaling::kLlama3);
   EXPECT_EQ(config_.data.source, DataSource::kSynthetic);

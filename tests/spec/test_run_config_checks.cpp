@@ -78,6 +78,11 @@ TEST(RunConfigChecks, ContradictionsAreNamed) {  // fault:F5
                        }),
                        "precision.gradient"));
   EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.precision.compute = DType::kF32;
+                         c.precision.matmul = MatmulPrecision::kFp8;
+                       }),
+                       "precision.matmul"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
                          c.precision.gradient = DType::kBF16;
                          c.train.accumulation = 2;
                        }),

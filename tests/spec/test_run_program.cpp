@@ -73,6 +73,15 @@ TEST(RunProgram, OptionsFollowTheFile) {
   EXPECT_EQ(options.recompute_every, 3);
   EXPECT_TRUE(options.accumulates);
   EXPECT_TRUE(options.has_training);
+  EXPECT_FALSE(options.fp8.has_value());
+  config.precision.matmul = MatmulPrecision::kFp8;
+  config.precision.fp8_gradient = Fp8Gradient::kE5M2;
+  config.precision.fp8_scaling = Fp8Scaling::kRow;
+  EXPECT_EQ(training_options(config).fp8->gradient, DType::kE5M2);
+  EXPECT_EQ(training_options(config).fp8->scaling, Fp8Scaling::kRow);
+  EXPECT_FALSE(training_options(config).fp8->allows_emulation);
+  config.precision.matmul = MatmulPrecision::kFp8Emulated;
+  EXPECT_TRUE(training_options(config).fp8->allows_emulation);
   EXPECT_EQ(options.z_loss, 1e-4);
   EXPECT_EQ(options.adamw.beta1, 0.8);
   EXPECT_EQ(options.adamw.beta2, 0.7);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/fp8.h"
 
 namespace litespark::test {
 namespace {
@@ -14,7 +15,7 @@ constexpr std::byte kGuard{0xA5};
 constexpr std::byte kGarbage{0xFF};  ///< NaN in every float dtype
 
 bool is_float(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF64;
+  return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF64 || is_fp8(dtype);
 }
 
 }  // namespace

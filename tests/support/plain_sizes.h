@@ -6,7 +6,7 @@
 
 namespace litespark {
 
-class PlainSizes final : public BackendSizes {
+class PlainSizes : public BackendSizes {
  public:
   explicit PlainSizes(bool packs = false) : packs_(packs) {}
   bool exact() const override { return true; }

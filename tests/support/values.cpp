@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/fp8.h"
 #include "core/rng.h"
 
 namespace litespark::test {
@@ -51,6 +52,8 @@ double round_to(DType dtype, double value) {
     case DType::kI64:
     case DType::kU8:
     case DType::kU16: return static_cast<double>(static_cast<int64_t>(value));
+    case DType::kE4M3:
+    case DType::kE5M2: return static_cast<double>(fp8_to_float(dtype, to_fp8(dtype, static_cast<float>(value))));
   }
   return value;
 }
@@ -67,6 +70,8 @@ std::vector<std::byte> encode(DType dtype, std::span<const double> values) {
       case DType::kI64: append_bytes(bytes, static_cast<int64_t>(value)); break;
       case DType::kU8: append_bytes(bytes, static_cast<uint8_t>(value)); break;
       case DType::kU16: append_bytes(bytes, static_cast<uint16_t>(value)); break;
+      case DType::kE4M3:
+      case DType::kE5M2: append_bytes(bytes, to_fp8(dtype, static_cast<float>(value))); break;
     }
   }
   return bytes;
@@ -84,6 +89,8 @@ std::vector<double> decode(DType dtype, std::span<const std::byte> bytes) {
       case DType::kI64: values[i] = static_cast<double>(value_at<int64_t>(bytes, i)); break;
       case DType::kU8: values[i] = value_at<uint8_t>(bytes, i); break;
       case DType::kU16: values[i] = value_at<uint16_t>(bytes, i); break;
+      case DType::kE4M3:
+      case DType::kE5M2: values[i] = static_cast<double>(fp8_to_float(dtype, value_at<uint8_t>(bytes, i))); break;
     }
   }
   return values;

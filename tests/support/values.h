@@ -24,7 +24,7 @@ struct Values {
   const std::vector<double>& at(std::string_view name) const;
 };
 
-/// The nearest value of `dtype` (ties to even); integers are cut off; f64 stays.
+/// The nearest value of `dtype` (ties to even); integers are cut off; f64 stays. 8-bit floats are rounded from f32.
 double round_to(DType dtype, double value);
 
 /// Bytes as a tensor of `dtype` holds them, and back. Values are rounded.

@@ -32,6 +32,14 @@ TEST_F(MetricsLogTest, ALineHasTheDocumentedKeysInOrder) {
             "\"data_wait_seconds\": 0.0, \"skipped\": false}");
 }
 
+TEST_F(MetricsLogTest, StepsOnEightBitsSayWhatThatLost) {
+  StepRecord step = record(3);
+  step.fp8 = Fp8Losses{.overflows = 2, .inputs_flushed = 0.25, .gradients_flushed = 0.5};
+  EXPECT_TRUE(contains(step_json(step, 100, {}),
+                       "\"skipped\": false, \"fp8_overflows\": 2, \"fp8_inputs_flushed\": 0.25, "
+                       "\"fp8_gradients_flushed\": 0.5}"));
+}
+
 TEST_F(MetricsLogTest, WhatIsNotFiniteIsNull) {
   StepRecord bad = record(1);
   bad.loss = std::nan("");

@@ -85,6 +85,7 @@ TEST(RunOptions, TheIdentityChangesWithWhatChangesTheWeights) {
                                           {"precision.master", "bf16", "precision"},
                                           {"precision.gradient", "bf16", "precision"},
                                           {"optim.moments", "bf16", "precision"},
+                                          {"precision.matmul", "fp8", "precision"},
                                           {"train.micro_batch", "3", "batch"},
                                           {"data.packing", "stream", "batch"}}) {
     RunIdentity changed = identity(path, value);
@@ -100,6 +101,19 @@ TEST(RunOptions, TheIdentityChangesWithWhatChangesTheWeights) {
                                     {"memory.recompute", "block"}}) {
     EXPECT_EQ(identity(path, value), plain) << path;
   }
+}
+
+TEST(RunOptions, TheIdentityHoldsWhatEightBitMatmulsAreMadeWith) {
+  const auto identity = [](std::vector<std::pair<const char*, const char*>> settings) {
+    RunConfig config;
+    for (const auto& [path, value] : settings) assign_text(*Fields::of(config).find(path), value, "test");
+    return run_identity(config, ModelConfig{}, "data");
+  };
+  const RunIdentity plain = identity({{"precision.matmul", "fp8"}});
+  EXPECT_NE(identity({{"precision.matmul", "fp8"}, {"precision.fp8_gradient", "e5m2"}}), plain);
+  EXPECT_NE(identity({{"precision.matmul", "fp8"}, {"precision.fp8_scaling", "row"}}), plain);
+  EXPECT_EQ(identity({{"precision.matmul", "fp8-emulated"}}), plain);
+  EXPECT_EQ(identity({{"precision.fp8_gradient", "e5m2"}}), identity({})) << "without 8-bit matmuls it says nothing";
 }
 
 TEST(RunOptions, TheIdentityHoldsModelAndData) {

@@ -9,6 +9,7 @@
 #include "core/op/checksum.h"
 #include "core/op/communication.h"
 #include "core/op/embedding.h"
+#include "core/op/fp8.h"
 #include "core/op/loss.h"
 #include "core/op/matmul.h"
 #include "core/op/offload.h"
@@ -26,6 +27,7 @@ using AnyOp =
                  BiasBackward<T>, PackWeight<T>, Rope<T>, AttentionForward<T>, AttentionBackward<T>, AttentionCached<T>,
                  SwiGluForward<T>, SwiGluBackward<T>, CrossEntropy<T>, LossReduce<T>, GradientSquareSum<T>,
                  StepDecision<T>, AdamW<T>, Convert<T>, OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>, Checksum<T>,
-                 PutStepSums<T>, TakeStepSums<T>, ReduceScatter<T>, AllGather<T>, CommWait<T>>;
+                 PutStepSums<T>, TakeStepSums<T>, ReduceScatter<T>, AllGather<T>, CommWait<T>, Clear<T>, AbsMax<T>,
+                 QuantizeFp8<T>, ScaledMatmul<T>>;
 
 }  // namespace litespark::op

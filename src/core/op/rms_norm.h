@@ -10,11 +10,12 @@ namespace litespark::op {
 /// sum = x + delta (rounded to the dtype of sum; without delta sum is absent and x is used);
 /// rstd = 1 / sqrt(mean(sum^2) + eps), taken from the rounded sum; y = sum * rstd * weight.
 /// x, sum [N, C] residual dtype; delta, y [N, C] compute dtype; rstd [N] f32; weight [C] f32.
-/// y, rstd and sum are overwritten; sum may be the same tensor as x.
+/// y, rstd and sum are overwritten; sum may be the same tensor as x. abs_max [1] f32, when present, is raised to max
+/// |y| as op::AbsMax does.
 template <class T>
 struct RmsNormForward {
   static constexpr std::string_view kName = "rms_norm_forward";
-  T y, rstd, sum, x, delta, weight;
+  T y, rstd, sum, x, delta, weight, abs_max;
   float eps = 1e-5f;
 
   template <class F>
@@ -25,6 +26,7 @@ struct RmsNormForward {
                                                   .x = f.in("x", x),
                                                   .delta = f.in("delta", delta),
                                                   .weight = f.in("weight", weight),
+                                                  .abs_max = f.inout("abs_max", abs_max),
                                                   .eps = eps};
   }
 };
@@ -33,11 +35,12 @@ struct RmsNormForward {
 /// `first`, where no gradient arrives from above); dresidual_cast, when present, receives the result in the compute
 /// dtype; dweight (+)= sum over rows of dy * x * rstd, partial sums of a fixed number of rows added in order.
 /// dresidual, x [N, C] residual dtype; dy, dresidual_cast [N, C] compute dtype; rstd [N] f32; weight, dweight [C] f32;
-/// partials [ceil(N / kRmsNormRowsPerBlock), C] f32 scratch.
+/// partials [ceil(N / kRmsNormRowsPerBlock), C] f32 scratch. abs_max [1] f32, when present, is raised to the largest
+/// |dresidual_cast| (|dresidual| without it) as op::AbsMax does.
 template <class T>
 struct RmsNormBackward {
   static constexpr std::string_view kName = "rms_norm_backward";
-  T dresidual, dresidual_cast, dweight, dy, x, rstd, weight, partials;
+  T dresidual, dresidual_cast, dweight, dy, x, rstd, weight, partials, abs_max;
   bool first = false;       ///< overwrite dresidual instead of adding to it
   bool accumulate = false;  ///< add to dweight
 
@@ -52,6 +55,7 @@ struct RmsNormBackward {
         .rstd = f.in("rstd", rstd),
         .weight = f.in("weight", weight),
         .partials = f.out("partials", partials),
+        .abs_max = f.inout("abs_max", abs_max),
         .first = first,
         .accumulate = accumulate};
   }

@@ -62,6 +62,10 @@ class CpuBackend final : public Backend {
   void run(const op::Checksum<Tensor>& op) override;
   void run(const op::PutStepSums<Tensor>& op) override;
   void run(const op::TakeStepSums<Tensor>& op) override;
+  void run(const op::Clear<Tensor>& op) override;
+  void run(const op::AbsMax<Tensor>& op) override;
+  void run(const op::QuantizeFp8<Tensor>& op) override;
+  void run(const op::ScaledMatmul<Tensor>& op) override;
 
   int threads() const { return threads_; }
   CpuIsa isa() const { return isa_; }

@@ -3,6 +3,7 @@
 // then over the blocks in order.
 #include <algorithm>
 
+#include "ops/cpu/abs_max.h"
 #include "ops/cpu/column_sum.h"
 #include "ops/cpu/cpu_backend_impl.h"
 #include "ops/cpu/kernel_table.h"
@@ -31,6 +32,7 @@ void CpuBackend::run(const op::RmsNormForward<Tensor>& op) {
                         .eps = op.eps});
     }
   });
+  raise_abs_max(threads_, op.abs_max, op.y);
 }
 
 void CpuBackend::run(const op::RmsNormBackward<Tensor>& op) {
@@ -59,6 +61,7 @@ void CpuBackend::run(const op::RmsNormBackward<Tensor>& op) {
                          .num_columns = channels,
                          .stride = channels,
                          .accumulate = op.accumulate});
+  raise_abs_max(threads_, op.abs_max, op.dresidual_cast.has_value() ? op.dresidual_cast : op.dresidual);
 }
 
 }  // namespace litespark::cpu

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SwiGLU and its gradient, one pass over [N, 2 F].
+#include "ops/cpu/abs_max.h"
 #include "ops/cpu/cpu_backend_impl.h"
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/parallel.h"
@@ -21,6 +22,7 @@ void CpuBackend::run(const op::SwiGluForward<Tensor>& op) {
       kernel({.h = h.row(n), .gate = gate_up.row(n), .up = gate_up.at(n, width), .size = width});
     }
   });
+  raise_abs_max(threads_, op.abs_max, op.h);
 }
 
 void CpuBackend::run(const op::SwiGluBackward<Tensor>& op) {
@@ -37,6 +39,7 @@ void CpuBackend::run(const op::SwiGluBackward<Tensor>& op) {
               .size = width});
     }
   });
+  raise_abs_max(threads_, op.abs_max, op.dgate_up);
 }
 
 }  // namespace litespark::cpu

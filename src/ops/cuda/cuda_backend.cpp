@@ -70,7 +70,7 @@ CudaBackend::CudaBackend(const CudaOptions& options)
       offload_(make_offload_stream(context_)),
       matmul_(make_matmul_library(context_, options)),
       attention_(make_attention_library(context_, options)),
-      sizes_(make_cuda_sizes(*matmul_, *attention_)) {}
+      sizes_(make_cuda_sizes(context_, *attention_)) {}
 
 CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(context_.stream);

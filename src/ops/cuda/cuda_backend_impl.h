@@ -29,7 +29,7 @@ using AttentionLibraryPtr = std::unique_ptr<AttentionLibrary, AttentionLibraryDe
 AttentionLibraryPtr make_attention_library(const DeviceContext& context, const CudaOptions& options);
 
 /// Scratch sizes as the two libraries state them (sizes.cpp).
-std::unique_ptr<BackendSizes> make_cuda_sizes(const MatmulLibrary& matmul, AttentionLibrary& attention);
+std::unique_ptr<BackendSizes> make_cuda_sizes(const DeviceContext& context, AttentionLibrary& attention);
 
 /// Page-locked buffers through which host memory of any kind reaches the device (transfer.cpp).
 class Staging;
@@ -103,6 +103,10 @@ class CudaBackend final : public Backend {
   void run(const op::Checksum<Tensor>& op) override;
   void run(const op::PutStepSums<Tensor>& op) override;
   void run(const op::TakeStepSums<Tensor>& op) override;
+  void run(const op::Clear<Tensor>& op) override;
+  void run(const op::AbsMax<Tensor>& op) override;
+  void run(const op::QuantizeFp8<Tensor>& op) override;
+  void run(const op::ScaledMatmul<Tensor>& op) override;
 
   const DeviceContext& context() const { return context_; }
 

@@ -47,7 +47,8 @@ namespace {
 constexpr int kQuickProposals = 24;
 constexpr int kThoroughProposals = 256;
 
-/// Scratch behind the bias copy goes to the library.
+}  // namespace
+
 MatmulPointers with_workspace(MatmulPointers pointers, const Tensor& scratch, const MatmulProblem& problem) {
   pointers.workspace_bytes = workspace_bytes_of(scratch, problem);
   if (pointers.workspace_bytes > 0) {
@@ -56,10 +57,19 @@ MatmulPointers with_workspace(MatmulPointers pointers, const Tensor& scratch, co
   return pointers;
 }
 
-}  // namespace
+const void* bias_in_output_dtype(const Tensor& bias, const Tensor& scratch, const MatmulProblem& problem,
+                                 cudaStream_t stream) {
+  const int64_t bias_bytes = bias_copy_bytes(problem);
+  if (bias_bytes == 0) return bias.data;
+  if (!scratch.has_value() || scratch.bytes() < bias_bytes) {
+    throw InternalError("matmul", "scratch too small for the bias", scratch.bytes(), bias_bytes);
+  }
+  round_to_bf16(scratch.data, bias.as<float>(), problem.out_features, stream);
+  return scratch.data;
+}
 
 int64_t bias_copy_bytes(const MatmulProblem& problem) {
-  return problem.has_bias && problem.compute == DType::kBF16 ? round_up(2 * problem.out_features, 256) : 0;
+  return problem.has_bias && problem.output_dtype() == DType::kBF16 ? round_up(2 * problem.out_features, 256) : 0;
 }
 
 int64_t workspace_bytes_of(const Tensor& scratch, const MatmulProblem& problem) {
@@ -162,15 +172,10 @@ MatmulLibraryPtr make_matmul_library(const DeviceContext& context, const CudaOpt
 void CudaBackend::run(const op::MatmulForward<Tensor>& op) {
   const MatmulProblem problem = problem_of(op);
   if (problem.rows == 0) return;
-  const int64_t bias_bytes = bias_copy_bytes(problem);
-  MatmulPointers pointers{.a = op.weight.data, .b = op.x.data, .d = op.y.data, .bias = op.bias.data};
-  if (bias_bytes > 0) {
-    if (!op.scratch.has_value() || op.scratch.bytes() < bias_bytes) {
-      throw InternalError("matmul_forward", "scratch too small for the bias", op.scratch.bytes(), bias_bytes);
-    }
-    round_to_bf16(op.scratch.data, op.bias.as<float>(), op.out_features, context_.stream);
-    pointers.bias = op.scratch.data;
-  }
+  const MatmulPointers pointers{.a = op.weight.data,
+                                .b = op.x.data,
+                                .d = op.y.data,
+                                .bias = bias_in_output_dtype(op.bias, op.scratch, problem, context_.stream)};
   matmul_->run(problem, with_workspace(pointers, op.scratch, problem));
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "core/op/fp8.h"
 #include "core/op/matmul.h"
 #include "core/tensor.h"
 #include "ops/cuda/device_context.h"
@@ -23,6 +24,7 @@ inline constexpr int64_t kMatmulWorkspaceBytes = int64_t{32} << 20;
 MatmulProblem problem_of(const op::MatmulForward<Tensor>& op);
 MatmulProblem problem_of(const op::MatmulBackwardInput<Tensor>& op);
 MatmulProblem problem_of(const op::MatmulBackwardWeight<Tensor>& op);
+MatmulProblem problem_of(const op::ScaledMatmul<Tensor>& op);
 
 /// Bytes at the start of a forward's scratch that hold the bias in bf16, which the bf16 epilogue wants.
 int64_t bias_copy_bytes(const MatmulProblem& problem);
@@ -33,10 +35,19 @@ struct MatmulPointers {
   const void* a = nullptr;
   const void* b = nullptr;
   void* d = nullptr;
-  const void* bias = nullptr;  ///< in the output's dtype
+  const void* bias = nullptr;     ///< in the output's dtype
+  const void* a_scale = nullptr;  ///< scaled products only
+  const void* b_scale = nullptr;
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
 };
+
+/// Scratch behind the bias copy goes to the library.
+MatmulPointers with_workspace(MatmulPointers pointers, const Tensor& scratch, const MatmulProblem& problem);
+/// `bias` as the epilogue takes it: itself, or rounded to bf16 at the start of `scratch`. Throws InternalError when
+/// that is too small.
+const void* bias_in_output_dtype(const Tensor& bias, const Tensor& scratch, const MatmulProblem& problem,
+                                 cudaStream_t stream);
 
 /// Descriptors of one problem and the algorithm chosen for it.
 struct MatmulPlan;

@@ -10,7 +10,12 @@ namespace litespark::cuda {
 namespace {
 
 cudaDataType_t data_type(DType dtype) {
-  return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
+  switch (dtype) {
+    case DType::kBF16: return CUDA_R_16BF;
+    case DType::kE4M3: return CUDA_R_8F_E4M3;
+    case DType::kE5M2: return CUDA_R_8F_E5M2;
+    default: return CUDA_R_32F;
+  }
 }
 
 MatrixLayout make_layout(DType dtype, int64_t rows, int64_t columns, int64_t leading) {
@@ -53,6 +58,9 @@ Preference make_preference(const MatmulProblem& problem, int64_t workspace_bytes
   return preference;
 }
 
+/// An aligned address that is never read.
+const void* const kSomeAddress = reinterpret_cast<const void*>(uintptr_t{256});
+
 int hex_value(char digit) {
   if (digit >= '0' && digit <= '9') return digit - '0';
   if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
@@ -86,11 +94,29 @@ MatmulPlan::MatmulPlan(const MatmulProblem& problem) {
   set_attribute(description, CUBLASLT_MATMUL_DESC_TRANSA, layout.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set_attribute(description, CUBLASLT_MATMUL_DESC_TRANSB, layout.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (problem.has_bias) set_attribute(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-  a = make_layout(problem.compute, layout.rows_a(), layout.columns_a(), layout.lda);
+  has_scales = problem.kind == MatmulKind::kScaled;
+  if (has_scales) set_scale_attributes(problem);
+  a = make_layout(problem.a_dtype(), layout.rows_a(), layout.columns_a(), layout.lda);
   b = make_layout(problem.compute, layout.rows_b(), layout.columns_b(), layout.ldb);
   d = make_layout(problem.output_dtype(), layout.m, layout.n, layout.ldd);
   beta = problem.accumulate ? 1.0f : 0.0f;
   has_bias = problem.has_bias;
+}
+
+void MatmulPlan::set_scale_attributes(const MatmulProblem& problem) {
+  set_attribute(description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(problem.is_fast ? 1 : 0));
+  if (problem.has_vector_scales) {
+    constexpr auto kVector = static_cast<int32_t>(CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    set_attribute(description, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, kVector);
+    set_attribute(description, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, kVector);
+  }
+  // Heuristics look at whether there are scales; which ones is said at each launch.
+  set_scale_pointers(kSomeAddress, kSomeAddress);
+}
+
+void MatmulPlan::set_scale_pointers(const void* a_scale, const void* b_scale) const {
+  set_attribute(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, a_scale);
+  set_attribute(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, b_scale);
 }
 
 cublasStatus_t MatmulPlan::launch(cublasLtHandle_t handle, cudaStream_t stream,
@@ -98,6 +124,7 @@ cublasStatus_t MatmulPlan::launch(cublasLtHandle_t handle, cudaStream_t stream,
                                   const MatmulPointers& pointers) const {
   const float alpha = 1.0f;
   if (has_bias) set_attribute(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias);
+  if (has_scales) set_scale_pointers(pointers.a_scale, pointers.b_scale);
   return cublasLtMatmul(handle, description.get(), &alpha, pointers.a, a.get(), pointers.b, b.get(), &beta, pointers.d,
                         d.get(), pointers.d, d.get(), &launched_algorithm, pointers.workspace,
                         static_cast<size_t>(pointers.workspace_bytes), stream);

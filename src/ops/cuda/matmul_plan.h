@@ -33,14 +33,20 @@ struct MatmulPlan {
   cublasStatus_t launch(cublasLtHandle_t handle, cudaStream_t stream, const cublasLtMatmulAlgo_t& algorithm,
                         const MatmulPointers& pointers) const;
 
+  void set_scale_pointers(const void* a_scale, const void* b_scale) const;
+
   MatmulDescription description;
   MatrixLayout a, b, d;
   float beta = 0;
   bool has_bias = false;
+  bool has_scales = false;
   bool chosen = false;
   bool timed = false;
   cublasLtMatmulAlgo_t algorithm{};
   int64_t workspace_bytes = 0;  ///< that `algorithm` needs
+
+ private:
+  void set_scale_attributes(const MatmulProblem& problem);
 };
 
 struct MatmulCandidate {

@@ -61,18 +61,19 @@ class Event {
 
 /// Byte sizes of the operands of one set, each rounded up to the alignment of an allocation.
 struct OperandBytes {
-  int64_t a, b, d, bias;
+  int64_t a, b, d, bias, scales, a_scales;
 
   explicit OperandBytes(const MatmulProblem& problem) {
     const GemmLayout layout = gemm_layout(problem);
-    const int64_t in_bytes = dtype_bytes(problem.compute);
     const int64_t out_bytes = dtype_bytes(problem.output_dtype());
-    a = round_up(layout.m * layout.k * in_bytes, 256);
-    b = round_up(layout.n * layout.k * in_bytes, 256);
+    a = round_up(layout.m * layout.k * dtype_bytes(problem.a_dtype()), 256);
+    b = round_up(layout.n * layout.k * dtype_bytes(problem.compute), 256);
     d = round_up(layout.m * layout.n * out_bytes, 256);
     bias = problem.has_bias ? round_up(layout.m * out_bytes, 256) : 0;
+    scales = problem.kind == MatmulKind::kScaled ? round_up(4 * layout.m, 256) + round_up(4 * layout.n, 256) : 0;
+    a_scales = problem.kind == MatmulKind::kScaled ? round_up(4 * layout.m, 256) : 0;
   }
-  int64_t total() const { return a + b + d + bias; }
+  int64_t total() const { return a + b + d + bias + scales; }
 };
 
 class Bench {
@@ -88,12 +89,12 @@ class Bench {
     for (int64_t set = 0; set < num_sets_; ++set) {
       char* base = memory_.data() + set * bytes_.total();
       const auto seed = static_cast<uint32_t>(set) * 4;
-      const int64_t in_size = dtype_bytes(problem.compute);
       const int64_t out_size = dtype_bytes(problem.output_dtype());
-      fill_random(base, problem.compute, bytes_.a / in_size, seed, stream_);
-      fill_random(base + bytes_.a, problem.compute, bytes_.b / in_size, seed + 1, stream_);
+      fill_random(base, problem.a_dtype(), bytes_.a / dtype_bytes(problem.a_dtype()), seed, stream_);
+      fill_random(base + bytes_.a, problem.compute, bytes_.b / dtype_bytes(problem.compute), seed + 1, stream_);
       fill_random(base + bytes_.a + bytes_.b, problem.output_dtype(), (bytes_.d + bytes_.bias) / out_size, seed + 2,
                   stream_);
+      fill_random(base + bytes_.total() - bytes_.scales, DType::kF32, bytes_.scales / 4, seed + 3, stream_);
     }
   }
 
@@ -109,6 +110,8 @@ class Bench {
                                     .b = base + bytes_.a,
                                     .d = base + bytes_.a + bytes_.b,
                                     .bias = base + bytes_.a + bytes_.b + bytes_.d,
+                                    .a_scale = base + bytes_.total() - bytes_.scales,
+                                    .b_scale = base + bytes_.total() - bytes_.scales + bytes_.a_scales,
                                     .workspace = memory_.data() + num_sets_ * bytes_.total(),
                                     .workspace_bytes = kMatmulWorkspaceBytes};
       if (plan_.launch(handle_, stream_, candidate.algorithm, pointers) != CUBLAS_STATUS_SUCCESS) return kFailed;

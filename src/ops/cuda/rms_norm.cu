@@ -2,6 +2,7 @@
 // RMSNorm with the residual addition before it, forward. The backward pass is in rms_norm_backward.cu.
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/reduce.cuh"
 #include "ops/cuda/device/vector.cuh"
 #include "ops/cuda/heuristics/rows.h"
@@ -18,6 +19,7 @@ struct ForwardArgs {
   const R* x;
   const T* delta;  // may be nullptr
   const float* weight;
+  float* abs_max;  // raised to the largest |y|; may be nullptr
   int64_t rows;
   int columns;
   float eps;
@@ -42,6 +44,7 @@ void CudaBackend::run(const op::RmsNormForward<Tensor>& op) {
                                  .x = op.x.as<R>(),
                                  .delta = pointer_or_null<T>(op.delta),
                                  .weight = op.weight.as<float>(),
+                                 .abs_max = pointer_or_null<float>(op.abs_max),
                                  .rows = op.x.rows(),
                                  .columns = static_cast<int>(op.x.columns()),
                                  .eps = op.eps};
@@ -97,6 +100,7 @@ __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_forward_kernel(Forwa
   square_sum = blockDim.x == kWarpSize ? warp_sum(square_sum) : block_sum(square_sum, shared);
   const float rstd = reciprocal_norm(square_sum, args.columns, args.eps);
   if (threadIdx.x == 0) args.rstd[row] = rstd;
+  float largest = 0;
 #pragma unroll
   for (int v = 0; v < kHeldVectors; ++v) {
     const int vector = static_cast<int>(threadIdx.x + v * blockDim.x);
@@ -106,8 +110,10 @@ __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_forward_kernel(Forwa
     load_floats(args.weight + vector * kVectorWidth, values);
 #pragma unroll
     for (int i = 0; i < kVectorWidth; ++i) values[i] *= held[v][i] * rstd;
+    largest = larger_magnitude(largest, values);
     store_floats(args.y + start + vector * kVectorWidth, values);
   }
+  raise_abs_max_of<T>(args.abs_max, largest);
 }
 
 // Any number of columns: a block a row, single elements, the second pass reads the row again.
@@ -127,9 +133,13 @@ __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_forward_any_kernel(F
   const float rstd = reciprocal_norm(block_sum(square_sum, shared), args.columns, args.eps);
   if (threadIdx.x == 0) args.rstd[blockIdx.x] = rstd;
   const R* summed = args.delta != nullptr ? args.sum : args.x;
+  float largest = 0;
   for (int c = static_cast<int>(threadIdx.x); c < args.columns; c += static_cast<int>(blockDim.x)) {
-    args.y[start + c] = from_float<T>(as_float(summed[start + c]) * rstd * args.weight[c]);
+    const float value = as_float(summed[start + c]) * rstd * args.weight[c];
+    largest = larger_magnitude(largest, value);
+    args.y[start + c] = from_float<T>(value);
   }
+  raise_abs_max_of<T>(args.abs_max, largest);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "ops/cuda/check.h"
 #include "ops/cuda/column_sum.h"
 #include "ops/cuda/cuda_backend_impl.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/mma.cuh"
 #include "ops/cuda/device/reduce.cuh"
 #include "ops/cuda/device/vector.cuh"
@@ -24,6 +25,7 @@ struct BackwardArgs {
   const float* rstd;
   const float* weight;
   float* partials;
+  float* abs_max;  // raised to the largest magnitude of dresidual_cast, or of dresidual; may be nullptr
   int64_t rows;
   int columns;
   bool first;
@@ -98,6 +100,7 @@ void CudaBackend::run(const op::RmsNormBackward<Tensor>& op) {
                                   .rstd = op.rstd.as<float>(),
                                   .weight = op.weight.as<float>(),
                                   .partials = op.partials.as<float>(),
+                                  .abs_max = pointer_or_null<float>(op.abs_max),
                                   .rows = op.x.rows(),
                                   .columns = static_cast<int>(op.x.columns()),
                                   .first = op.first};
@@ -255,6 +258,14 @@ __device__ void gather_teams(float (&dweight)[kVectors][kVectorWidth], float* ro
   }
 }
 
+// Both roundings keep the order of magnitudes.
+template <class R, class T>
+__device__ void raise_gradient_abs_max(const BackwardArgs<R, T>& args, float largest) {
+  if (args.abs_max == nullptr) return;
+  const float stored = rounded<R>(largest);
+  raise_abs_max(args.abs_max, args.dresidual_cast != nullptr ? rounded<T>(stored) : stored);
+}
+
 // A block owns 64 tokens. Its teams take kRows of them at a time, in bf16 with the next kRows on their way through
 // shared memory; a thread owns kVectors vectors of the columns, with their weights and weight gradients in registers.
 // Traffic a column: dy, x, dresidual read, dresidual written: 8 bytes in bf16, 14 with an f32 stream (2 more for the
@@ -279,6 +290,7 @@ __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_backward_kernel(Back
   const int ahead = kRows * static_cast<int>(threadIdx.y);
   if constexpr (kIsStaged<R>) fetch_rows<R, T, kVectors, kRows>(args, slots, 0, begin + ahead, end);
   int stage = 0;
+  float largest = 0;
 #pragma unroll 1
   for (int64_t block_first = begin; block_first < end; block_first += step, stage ^= 1) {
     const int64_t first = block_first + ahead;
@@ -323,6 +335,7 @@ __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_backward_kernel(Back
           values[i] =
               rows.dresidual[r][v][i] + rstd[r] * (weight[v][i] * rows.dy[r][v][i] - rows.x[r][v][i] * coefficient);
         }
+        largest = larger_magnitude(largest, values);
         store_floats(args.dresidual + at, values);
         if (args.dresidual_cast == nullptr) continue;
 #pragma unroll
@@ -331,6 +344,7 @@ __global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_backward_kernel(Back
       }
     }
   }
+  raise_gradient_abs_max<R, T>(args, largest);
   if (blockDim.y > 1) gather_teams(dweight, reinterpret_cast<float*>(stages));
   if (threadIdx.y > 0) return;
 #pragma unroll
@@ -352,13 +366,16 @@ __global__ void rms_norm_backward_any_kernel(BackwardArgs<R, T> args) {
   }
   const float rstd = args.rstd[blockIdx.x];
   const float coefficient = block_sum(dot, shared) / static_cast<float>(args.columns) * rstd * rstd;
+  float largest = 0;
   for (int c = static_cast<int>(threadIdx.x); c < args.columns; c += kAnyThreads) {
     const float above = args.first ? 0.0f : as_float(args.dresidual[start + c]);
     const float gradient =
         above + rstd * (args.weight[c] * as_float(args.dy[start + c]) - as_float(args.x[start + c]) * coefficient);
     args.dresidual[start + c] = from_float<R>(gradient);
     if (args.dresidual_cast != nullptr) args.dresidual_cast[start + c] = from_float<T>(rounded<R>(gradient));
+    largest = larger_magnitude(largest, gradient);
   }
+  raise_gradient_abs_max<R, T>(args, largest);
 }
 
 // One partial row of the weight gradient: a thread a column, tokens in order.

@@ -8,9 +8,13 @@
 namespace litespark::cuda {
 namespace {
 
+/// Ada; Hopper is 90.
+constexpr int kFirstWithFp8 = 89;
+
 class CudaSizes final : public BackendSizes {
  public:
-  explicit CudaSizes(AttentionLibrary& attention) : attention_(attention) {}
+  CudaSizes(const DeviceContext& context, AttentionLibrary& attention)
+      : has_fp8_(context.compute_capability >= kFirstWithFp8), attention_(attention) {}
 
   bool exact() const override { return true; }
   int64_t preferred_head_chunk_rows(int64_t vocab_size) const override { return gpu_head_chunk_rows(vocab_size); }
@@ -19,6 +23,12 @@ class CudaSizes final : public BackendSizes {
   bool stages_batches() const override { return true; }
   int64_t packed_bytes(const LinearShape&, op::PackForm) const override { return 0; }
 
+  Fp8Support fp8_support() const override { return has_fp8_ ? Fp8Support::kNative : Fp8Support::kNone; }
+  int64_t scaled_matmul_scratch_bytes(int64_t columns, bool has_bias) const override {
+    return kMatmulWorkspaceBytes +
+           bias_copy_bytes(
+               {.kind = MatmulKind::kScaled, .out_features = columns, .has_bias = has_bias, .output = DType::kBF16});
+  }
   int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const override {
     return kMatmulWorkspaceBytes + bias_copy_bytes({.kind = MatmulKind::kForward,
                                                     .rows = shape.rows,
@@ -40,13 +50,14 @@ class CudaSizes final : public BackendSizes {
   }
 
  private:
+  bool has_fp8_;
   AttentionLibrary& attention_;
 };
 
 }  // namespace
 
-std::unique_ptr<BackendSizes> make_cuda_sizes(const MatmulLibrary&, AttentionLibrary& attention) {
-  return std::make_unique<CudaSizes>(attention);
+std::unique_ptr<BackendSizes> make_cuda_sizes(const DeviceContext& context, AttentionLibrary& attention) {
+  return std::make_unique<CudaSizes>(context, attention);
 }
 
 }  // namespace litespark::cuda

@@ -2,6 +2,7 @@
 // SwiGLU, both ways: one block takes a stretch of one row.
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/math.cuh"
 #include "ops/cuda/device/vector.cuh"
 #include "ops/cuda/heuristics/rows.h"
@@ -14,9 +15,10 @@ template <class T>
 struct SwiGluArgs {
   T* out;  // h forward, dgate_up backward
   const T* gate_up;
-  const T* dh;  // backward only
-  int columns;  // F
-  int chunks;   // blocks a row
+  const T* dh;     // backward only
+  float* abs_max;  // raised to the largest magnitude of `out`; may be nullptr
+  int columns;     // F
+  int chunks;      // blocks a row
 };
 
 template <class T, int kWidth>
@@ -42,8 +44,12 @@ void launch_chunks(std::string_view op, const Tensor& h, SwiGluArgs<T> args, Ker
 void CudaBackend::run(const op::SwiGluForward<Tensor>& op) {
   visit_float_dtype(op.kName, op.h.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const SwiGluArgs<T> args{
-        .out = op.h.as<T>(), .gate_up = op.gate_up.as<T>(), .dh = nullptr, .columns = 0, .chunks = 0};
+    const SwiGluArgs<T> args{.out = op.h.as<T>(),
+                             .gate_up = op.gate_up.as<T>(),
+                             .dh = nullptr,
+                             .abs_max = pointer_or_null<float>(op.abs_max),
+                             .columns = 0,
+                             .chunks = 0};
     launch_chunks(op.kName, op.h, args, swiglu_forward_kernel<T, kVectorWidth>, swiglu_forward_kernel<T, 1>,
                   context_.stream);
   });
@@ -52,8 +58,12 @@ void CudaBackend::run(const op::SwiGluForward<Tensor>& op) {
 void CudaBackend::run(const op::SwiGluBackward<Tensor>& op) {
   visit_float_dtype(op.kName, op.dh.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const SwiGluArgs<T> args{
-        .out = op.dgate_up.as<T>(), .gate_up = op.gate_up.as<T>(), .dh = op.dh.as<T>(), .columns = 0, .chunks = 0};
+    const SwiGluArgs<T> args{.out = op.dgate_up.as<T>(),
+                             .gate_up = op.gate_up.as<T>(),
+                             .dh = op.dh.as<T>(),
+                             .abs_max = pointer_or_null<float>(op.abs_max),
+                             .columns = 0,
+                             .chunks = 0};
     launch_chunks(op.kName, op.dh, args, swiglu_backward_kernel<T, kVectorWidth>, swiglu_backward_kernel<T, 1>,
                   context_.stream);
   });
@@ -81,6 +91,7 @@ __global__ void __launch_bounds__(kChunkThreads) swiglu_forward_kernel(SwiGluArg
     gates[v] = load_pack<kWidth>(gate + column);
     ups[v] = load_pack<kWidth>(up + column);
   }
+  float largest = 0;
 #pragma unroll
   for (int v = 0; v < kChunkVectors; ++v) {
     const int column = first + v * stride;
@@ -88,8 +99,10 @@ __global__ void __launch_bounds__(kChunkThreads) swiglu_forward_kernel(SwiGluArg
     float values[kWidth];
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) values[i] = silu<T>(gates[v][i]) * ups[v][i];
+    largest = larger_magnitude(largest, values);
     store_floats(h + column, values);
   }
+  raise_abs_max_of<T>(args.abs_max, largest);
 }
 
 // Traffic an element of h: dh, gate, up read, dgate, dup written: 10 bytes in bf16. The result may lie over gate_up: a
@@ -116,6 +129,7 @@ __global__ void __launch_bounds__(kChunkThreads) swiglu_backward_kernel(SwiGluAr
     ups[v] = load_pack<kWidth>(up + column);
     dhs[v] = load_pack<kWidth>(dh + column);
   }
+  float largest = 0;
 #pragma unroll
   for (int v = 0; v < kChunkVectors; ++v) {
     const int column = first + v * stride;
@@ -131,7 +145,9 @@ __global__ void __launch_bounds__(kChunkThreads) swiglu_backward_kernel(SwiGluAr
     }
     store_floats(dgate + column, dgates);
     store_floats(dup + column, dups);
+    largest = larger_magnitude(larger_magnitude(largest, dgates), dups);
   }
+  raise_abs_max_of<T>(args.abs_max, largest);
 }
 
 }  // namespace

@@ -10,13 +10,15 @@
 
 namespace litespark::cuda {
 
-enum class MatmulKind : uint8_t { kForward, kBackwardInput, kBackwardWeight };
+/// kScaled: any of the three on 8-bit copies, out [N, O] = a [N, I] b [O, I]^T with scales.
+enum class MatmulKind : uint8_t { kForward, kBackwardInput, kBackwardWeight, kScaled };
 
 inline const char* matmul_kind_name(MatmulKind kind) {
   switch (kind) {
     case MatmulKind::kForward: return "forward";
     case MatmulKind::kBackwardInput: return "backward_input";
     case MatmulKind::kBackwardWeight: return "backward_weight";
+    case MatmulKind::kScaled: return "scaled";
   }
   return "";
 }
@@ -30,19 +32,29 @@ struct MatmulProblem {
   DType compute = DType::kBF16;
   bool has_bias = false;
   bool accumulate = false;
-  DType gradient = DType::kF32;  ///< of kBackwardWeight's output
-  int alignment_bytes = 16;      ///< of the least aligned operand: 2, 4, 8 or 16 (what vector loads can use)
+  DType gradient = DType::kF32;    ///< of kBackwardWeight's output
+  DType weight = DType::kBF16;     ///< kScaled: of b, where `compute` is a's
+  DType output = DType::kBF16;     ///< kScaled
+  bool has_vector_scales = false;  ///< kScaled: one a row of a and b, else one each
+  bool is_fast = false;            ///< kScaled: partial sums may stay in the tensor cores' accumulators
+  int alignment_bytes = 16;        ///< of the least aligned operand: 2, 4, 8 or 16 (what vector loads can use)
 
   auto operator<=>(const MatmulProblem&) const = default;
 
   double flops() const {
     return 2.0 * static_cast<double>(rows) * static_cast<double>(in_features) * static_cast<double>(out_features);
   }
-  DType output_dtype() const { return kind == MatmulKind::kBackwardWeight ? gradient : compute; }
+  DType output_dtype() const {
+    if (kind == MatmulKind::kScaled) return output;
+    return kind == MatmulKind::kBackwardWeight ? gradient : compute;
+  }
+  /// Of the operand that GemmLayout calls A; B is always in `compute`.
+  DType a_dtype() const { return kind == MatmulKind::kScaled ? weight : compute; }
 };
 
 /// Column-major D [m x n] = op(A) op(B), summed over k.
-/// A is the weight (forward, backward_input) or x (backward_weight); B is x (forward) or dy (both gradients).
+/// A is the weight (forward, backward_input) or x (backward_weight); B is x (forward) or dy (both gradients). Of a
+/// scaled product A is b and B is a.
 struct GemmLayout {
   bool transpose_a = false;
   bool transpose_b = false;
@@ -64,6 +76,7 @@ inline GemmLayout gemm_layout(const MatmulProblem& problem) {
   const int64_t in = problem.in_features;
   const int64_t out = problem.out_features;
   switch (problem.kind) {
+    case MatmulKind::kScaled:
     case MatmulKind::kForward:  // y^T [O x N] = w [O x I] x^T [I x N]
       return {.transpose_a = true, .m = out, .n = rows, .k = in, .lda = in, .ldb = in, .ldd = out};
     case MatmulKind::kBackwardInput:  // dx^T [I x N] = w^T [I x O] dy^T [O x N]
@@ -82,6 +95,13 @@ int common_alignment(const Pointers*... pointers) {
   return static_cast<int>(bits & (~bits + 1));
 }
 
+/// What a scaled product has beside the others.
+inline std::string scaled_text(const MatmulProblem& problem) {
+  if (problem.kind != MatmulKind::kScaled) return "";
+  return " x " + std::string(dtype_name(problem.weight)) + " -> " + std::string(dtype_name(problem.output)) +
+         (problem.has_vector_scales ? " scale=row" : "") + (problem.is_fast ? " fast" : "");
+}
+
 /// Name of the problem in the tuning table; `library` and `device` make a choice valid only where it was made.
 inline std::string tuning_key(const MatmulProblem& problem, const std::string& library, const std::string& device) {
   return std::string("matmul_") + matmul_kind_name(problem.kind) + " n=" + std::to_string(problem.rows) +
@@ -89,7 +109,7 @@ inline std::string tuning_key(const MatmulProblem& problem, const std::string& l
          std::string(dtype_name(problem.compute)) + (problem.has_bias ? " bias" : "") +
          (problem.accumulate ? " accumulate" : "") +
          (problem.gradient == DType::kF32 ? "" : " gradient=" + std::string(dtype_name(problem.gradient))) +
-         " align=" + std::to_string(problem.alignment_bytes) + " " + library + " " + device;
+         scaled_text(problem) + " align=" + std::to_string(problem.alignment_bytes) + " " + library + " " + device;
 }
 
 }  // namespace litespark::cuda

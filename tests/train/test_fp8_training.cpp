@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training on 8-bit matmuls, emulated on the CPU: it learns as bf16 does, and every invariant of training holds.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "train/tiny_run.h"
+#include "train/trainer.h"
+
+namespace litespark {
+namespace {
+
+std::vector<Batch> some_batches() {
+  const BatchShape shape = tiny_program_options().batch;
+  return {random_batch(shape, {20, 7, 32}, 96, 1), random_batch(shape, {1, 5, 30, 11}, 96, 2)};
+}
+
+ProgramOptions bf16_options() {
+  ProgramOptions options = tiny_program_options();
+  options.compute = options.residual = DType::kBF16;
+  return options;
+}
+
+ProgramOptions fp8_options(Fp8Options fp8 = {}) {
+  ProgramOptions options = bf16_options();
+  fp8.allows_emulation = true;
+  options.fp8 = fp8;
+  return options;
+}
+
+std::vector<StepRecord> run_steps(TinyRun& run, int steps) {
+  std::vector<StepRecord> records;
+  for (int i = 0; i < steps; ++i) records.push_back(run.trainer.step_and_finish());
+  return records;
+}
+
+constexpr Fp8Options kForms[] = {{},
+                                 {.gradient = DType::kE5M2},
+                                 {.scaling = Fp8Scaling::kRow},
+                                 {.gradient = DType::kE5M2, .scaling = Fp8Scaling::kRow}};
+
+TEST(Fp8Training, LearnsAsBf16Does) {
+  constexpr int kSteps = 60;
+  TinyRun reference(tiny_model(), bf16_options(), some_batches(), tiny_trainer_options(kSteps));
+  const auto expected = run_steps(reference, kSteps);
+  EXPECT_FALSE(expected.front().fp8.has_value());
+  for (const Fp8Options& form : kForms) {
+    TinyRun run(tiny_model(), fp8_options(form), some_batches(), tiny_trainer_options(kSteps));
+    const auto records = run_steps(run, kSteps);
+    double difference = 0;
+    for (size_t i = 0; i < records.size(); ++i) difference += std::abs(records[i].loss - expected[i].loss) / kSteps;
+    EXPECT_LT(difference, 0.05);
+    EXPECT_GT(difference, 0.0) << "that is bf16";
+    EXPECT_LT(records.back().loss, 0.5 * records.front().loss);
+    ASSERT_TRUE(records.back().fp8.has_value());
+    EXPECT_EQ(records.back().fp8->overflows, 0);
+    EXPECT_LT(records.back().fp8->inputs_flushed, 0.05);
+  }
+}
+
+TEST(Fp8Training, RecomputeChangesNeitherLossNorWeights) {
+  for (const Fp8Scaling scaling : {Fp8Scaling::kTensor, Fp8Scaling::kRow}) {
+    ProgramOptions options = fp8_options({.scaling = scaling});
+    TinyRun reference(tiny_model(), options, some_batches(), tiny_trainer_options());
+    const auto expected = run_steps(reference, 3);
+    for (const Recompute recompute : {Recompute::kNormAct, Recompute::kAttention, Recompute::kKeepAttention,
+                                      Recompute::kBlock, Recompute::kEveryK}) {
+      options.recompute = recompute;
+      options.recompute_every = 2;
+      TinyRun run(tiny_model(), options, some_batches(), tiny_trainer_options());
+      const auto records = run_steps(run, 3);
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(records[i].loss, expected[i].loss);
+        EXPECT_EQ(records[i].grad_norm, expected[i].grad_norm);
+        EXPECT_EQ(records[i].fp8->gradients_flushed, expected[i].fp8->gradients_flushed);
+      }
+      EXPECT_EQ(run.weights(), reference.weights());
+    }
+  }
+}
+
+TEST(Fp8Training, ThreadsChangeNoBit) {
+  TinyRun one(tiny_model(), fp8_options(), some_batches(), tiny_trainer_options(), {.threads = 1});
+  TinyRun four(tiny_model(), fp8_options(), some_batches(), tiny_trainer_options(), {.threads = 4});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(one.trainer.step_and_finish().loss, four.trainer.step_and_finish().loss);
+  EXPECT_EQ(one.weights(), four.weights());
+}
+
+TEST(Fp8Training, AccumulationSumsMicroBatchesInF32) {
+  ProgramOptions options = fp8_options();
+  options.accumulates = true;
+  TrainerOptions trainer = tiny_trainer_options();
+  trainer.accumulation = 2;
+  TinyRun run(tiny_model(), options, some_batches(), trainer);
+  // Two equal micro-batches: the same mean loss and, in f32, the same normalised gradient as one of them.
+  TinyRun twice(tiny_model(), options, {some_batches()[0]}, trainer);
+  TinyRun once(tiny_model(), fp8_options(), {some_batches()[0]}, tiny_trainer_options());
+  const StepRecord doubled = twice.trainer.step_and_finish();
+  const StepRecord single = once.trainer.step_and_finish();
+  EXPECT_EQ(doubled.loss, single.loss);
+  EXPECT_NEAR(doubled.grad_norm, single.grad_norm, 1e-5 * single.grad_norm);
+  EXPECT_TRUE(std::isfinite(run.trainer.step_and_finish().loss));
+}
+
+TEST(Fp8Training, NoScaleOutlivesItsMicroBatch) {  // fault:C13
+  TinyRun run(tiny_model(), fp8_options(), some_batches(), tiny_trainer_options());
+  TinyRun late(tiny_model(), fp8_options(), some_batches(), tiny_trainer_options());
+  // A magnitude left over from anything before would only ever make scales coarser.
+  const TensorId abs_max = late.executor.program().fp8.abs_max;
+  const std::vector<float> huge(static_cast<size_t>(late.executor.program().tensors[abs_max].shape.num_elements()),
+                                1e30f);
+  late.executor.write(abs_max, huge.data(), static_cast<int64_t>(huge.size() * sizeof(float)));
+  EXPECT_EQ(run.trainer.step_and_finish().loss, late.trainer.step_and_finish().loss);
+  EXPECT_EQ(run.weights(), late.weights());
+}
+
+TEST(Fp8Training, AnInfinityInAWeightIsCountedAndTheStepIsSkipped) {  // fault:C13
+  TinyRun run(tiny_model(), fp8_options(), some_batches(), tiny_trainer_options());
+  const Program& program = run.executor.program();
+  const int64_t down = *program.params.find(ParamRole::kDown, 1);
+  std::vector<float> values = get_parameter(run.executor, down);
+  values[3] = INFINITY;
+  set_parameter(run.executor, down, values);
+  pack_weights(run.executor);
+  const StepRecord record = run.trainer.step_and_finish();
+  EXPECT_TRUE(record.skipped);
+  EXPECT_GT(record.fp8->overflows, 0);
+}
+
+}  // namespace
+}  // namespace litespark
