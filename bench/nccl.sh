@@ -14,4 +14,4 @@ timeout 240 "$build"/tests/dist/nccl/test_dist_nccl >"$out/nccl_test.log" 2>&1; 
 grep -E '^\[  (FAILED|PASSED|SKIPPED)|Failure|^\[==|^  Actual|throws|error' "$out/nccl_test.log" | sort | uniq -c | sort -rn | head -40
 timeout 200 "$build"/bench/bench_nccl "${2:-$gpus}" "$out/nccl_collectives_${2:-$gpus}.json" >"$out/nccl_bench.log" 2>&1
 echo "bench: exit $?"
-tail -80 "$out/nccl_bench.log" | cut -c1-120
+tail -80 "$out/nccl_bench.log" | cut -c1-130

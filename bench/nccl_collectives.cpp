@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Latency and bus bandwidth of collectives by size: through our communicator, and through a plain loop of NCCL calls in
-// the same run, rounds of both in turn. One thread a GPU.
+// Latency and bus bandwidth of collectives by size: through our communicator, launching by polling and by blocking, and
+// through a plain loop of NCCL calls in the same run, rounds of all in turn. Calls in a row are waited for together at
+// the end, as a plain loop's are; "each" waits for each before the next, as no plain loop does. One thread a GPU.
 //   bench_nccl [RANKS] [JSON_FILE]        all GPUs by default
 // Bus bandwidth = bytes / seconds x f, bytes of the whole tensor; f = 2(n-1)/n for all-reduce, (n-1)/n for the others.
 #include <cuda_runtime_api.h>
@@ -47,6 +48,8 @@ struct Row {
   DType dtype = DType::kF32;
   int64_t bytes = 0;
   double ours_seconds = 0;
+  double blocking_seconds = 0;
+  double each_seconds = 0;
   double plain_seconds = 0;
 };
 
@@ -55,6 +58,7 @@ class Caller {
  public:
   virtual ~Caller() = default;
   virtual void call(Op op, const Tensor& data, const Tensor& shard) = 0;
+  virtual void wait() {}
 };
 
 class OurCaller final : public Caller {
@@ -62,13 +66,15 @@ class OurCaller final : public Caller {
   explicit OurCaller(const NcclOptions& options) : communicator_(make_nccl_communicator(options)) {}
   void call(Op op, const Tensor& data, const Tensor& shard) override {
     Communicator& communicator = *communicator_;
-    communicator.wait(op == Op::kAllReduce       ? communicator.all_reduce(data, Reduction::kSum)
-                      : op == Op::kReduceScatter ? communicator.reduce_scatter(shard, data, Reduction::kSum)
-                                                 : communicator.all_gather(data, shard));
+    last_ = op == Op::kAllReduce       ? communicator.all_reduce(data, Reduction::kSum)
+            : op == Op::kReduceScatter ? communicator.reduce_scatter(shard, data, Reduction::kSum)
+                                       : communicator.all_gather(data, shard);
   }
+  void wait() override { communicator_->wait(last_); }
 
  private:
   std::unique_ptr<Communicator> communicator_;
+  CommTicket last_;
 };
 
 class PlainCaller final : public Caller {
@@ -109,7 +115,7 @@ struct Shared {
 
 class Rank {
  public:
-  Rank(NcclOptions options, const NcclId& plain_id, Shared& shared) : options_(options), shared_(shared) {
+  Rank(NcclOptions options, const std::array<NcclId, 3>& ids, Shared& shared) : options_(options), shared_(shared) {
     check(cudaSetDevice(options.device), "cudaSetDevice");
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     check(cudaEventCreate(&begin_), "cudaEventCreate");
@@ -118,7 +124,10 @@ class Rank {
     check(cudaMemset(memory_, 0, static_cast<size_t>(kLargest)), "cudaMemset");
     options_.compute_stream = stream_;
     ours_ = std::make_unique<OurCaller>(options_);
-    options_.id = plain_id;
+    options_.id = ids[1];
+    options_.is_blocking = true;
+    blocking_ = std::make_unique<OurCaller>(options_);
+    options_.id = ids[2];
     plain_ = std::make_unique<PlainCaller>(options_);
   }
 
@@ -139,25 +148,37 @@ class Rank {
     shard.data = static_cast<std::byte*>(memory_) + shard.bytes() * options_.rank;
     const int calls = row.bytes <= (1 << 20) ? 50 : row.bytes <= (64 << 20) ? 20 : 5;
     std::vector<double> ours;
+    std::vector<double> blocking;
+    std::vector<double> each;
     std::vector<double> plain;
     for (int round = -2; round < kRounds; ++round) {  // two to warm up
       const double a = time(*ours_, row.op, data, shard, calls);
-      const double b = time(*plain_, row.op, data, shard, calls);
+      const double b = time(*blocking_, row.op, data, shard, calls);
+      const double c = time(*plain_, row.op, data, shard, calls);
+      const double d = time(*blocking_, row.op, data, shard, calls, true);
       if (round < 0) continue;
       ours.push_back(a);
-      plain.push_back(b);
+      blocking.push_back(b);
+      plain.push_back(c);
+      each.push_back(d);
     }
     row.ours_seconds = median(ours);
+    row.blocking_seconds = median(blocking);
+    row.each_seconds = median(each);
     row.plain_seconds = median(plain);
     if (options_.rank == 0) shared_.rows.push_back(row);
   }
 
   /// Seconds a call, of the slowest rank.
-  double time(Caller& caller, Op op, const Tensor& data, const Tensor& shard, int calls) {
+  double time(Caller& caller, Op op, const Tensor& data, const Tensor& shard, int calls, bool waits_each = false) {
     check(cudaStreamSynchronize(stream_), "synchronize");
     shared_.ranks_here.arrive_and_wait();
     check(cudaEventRecord(begin_, stream_), "cudaEventRecord");
-    for (int call = 0; call < calls; ++call) caller.call(op, data, shard);
+    for (int call = 0; call < calls; ++call) {
+      caller.call(op, data, shard);
+      if (waits_each) caller.wait();
+    }
+    caller.wait();
     check(cudaEventRecord(end_, stream_), "cudaEventRecord");
     check(cudaStreamSynchronize(stream_), "synchronize");
     float milliseconds = 0;
@@ -179,6 +200,7 @@ class Rank {
   cudaEvent_t end_ = nullptr;
   void* memory_ = nullptr;
   std::unique_ptr<Caller> ours_;
+  std::unique_ptr<Caller> blocking_;
   std::unique_ptr<Caller> plain_;
 };
 
@@ -188,16 +210,17 @@ std::string device_name() {
 }
 
 void print_table(const std::vector<Row>& rows, int ranks) {
-  std::printf("%d x %s, NCCL %s; medians of %d rounds of both in turn, slowest rank\n", ranks, device_name().c_str(),
-              nccl_version_text().c_str(), kRounds);
-  std::printf("%-15s %-5s %11s | %10s %9s | %10s %9s | %7s\n", "op", "dtype", "bytes", "ours us", "GB/s bus",
-              "plain us", "GB/s bus", "ours/p.");
+  std::printf("%d x %s, NCCL %s; medians of %d rounds of all in turn, slowest rank; us and GB/s of bus bandwidth\n",
+              ranks, device_name().c_str(), nccl_version_text().c_str(), kRounds);
+  std::printf("%-15s %-5s %11s | %9s %7s | %9s %7s | %9s %7s | %6s %6s %8s\n", "op", "dtype", "bytes", "polling", "",
+              "blocking", "", "plain", "", "p./pl.", "b./pl.", "each us");
   for (const Row& row : rows) {
     const double scale = static_cast<double>(row.bytes) * bus_factor(row.op, ranks) / 1e9;
-    std::printf("%-15s %-5s %11lld | %10.1f %9.1f | %10.1f %9.1f | %7.3f\n", name_of(row.op),
+    std::printf("%-15s %-5s %11lld | %9.1f %7.1f | %9.1f %7.1f | %9.1f %7.1f | %6.3f %6.3f %8.1f\n", name_of(row.op),
                 std::string(dtype_name(row.dtype)).c_str(), static_cast<long long>(row.bytes), row.ours_seconds * 1e6,
-                scale / row.ours_seconds, row.plain_seconds * 1e6, scale / row.plain_seconds,
-                row.ours_seconds / row.plain_seconds);
+                scale / row.ours_seconds, row.blocking_seconds * 1e6, scale / row.blocking_seconds,
+                row.plain_seconds * 1e6, scale / row.plain_seconds, row.ours_seconds / row.plain_seconds,
+                row.blocking_seconds / row.plain_seconds, row.each_seconds * 1e6);
   }
 }
 
@@ -210,6 +233,7 @@ void write_json(const std::string& path, const std::vector<Row>& rows, int ranks
     const double scale = static_cast<double>(row.bytes) * bus_factor(row.op, ranks) / 1e9;
     out << (i > 0 ? ",\n  " : "\n  ") << "{\"op\": \"" << name_of(row.op) << "\", \"dtype\": \""
         << dtype_name(row.dtype) << "\", \"bytes\": " << row.bytes << ", \"ours_us\": " << row.ours_seconds * 1e6
+        << ", \"blocking_us\": " << row.blocking_seconds * 1e6 << ", \"blocking_each_us\": " << row.each_seconds * 1e6
         << ", \"plain_us\": " << row.plain_seconds * 1e6 << ", \"ours_bus_gb_s\": " << scale / row.ours_seconds
         << ", \"plain_bus_gb_s\": " << scale / row.plain_seconds << "}";
   }
@@ -220,15 +244,13 @@ int run(int argc, char** argv) {
   int ranks = 0;
   check(cudaGetDeviceCount(&ranks), "cudaGetDeviceCount");
   if (argc > 1) ranks = std::min(ranks, std::atoi(argv[1]));
-  const NcclId our_id = make_nccl_id();
-  const NcclId plain_id = make_nccl_id();
+  const std::array<NcclId, 3> ids = {make_nccl_id(), make_nccl_id(), make_nccl_id()};
   Shared shared(ranks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        Rank(NcclOptions{.id = our_id, .rank = rank, .size = ranks, .device = rank, .timeout_seconds = 60}, plain_id,
-             shared)
+        Rank({.id = ids[0], .rank = rank, .size = ranks, .device = rank, .timeout_seconds = 60}, ids, shared)
             .measure_all();
       } catch (const std::exception& error) {
         // The other threads would wait for this one for ever.

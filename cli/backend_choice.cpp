@@ -4,7 +4,10 @@
 #include "core/error.h"
 
 #ifdef LITESPARK_HAS_CPU
+#include <algorithm>
+
 #include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/host_limits.h"
 #endif
 #ifdef LITESPARK_HAS_CUDA
 #include "ops/cuda/cuda_backend.h"
@@ -16,8 +19,10 @@ namespace {
 #ifdef LITESPARK_HAS_CPU
 constexpr bool kHasCpu = true;
 std::unique_ptr<Backend> make_cpu(const RunConfig& config) {
-  return make_cpu_backend(
-      {.threads = static_cast<int>(config.device.threads), .max_isa = parse_cpu_isa(config.device.isa)});
+  const int64_t ranks_of_machine = config.cluster.gpus / config.cluster.nodes;
+  int64_t threads = config.device.threads;
+  if (threads == 0 && ranks_of_machine > 1) threads = std::max<int64_t>(1, cpu::default_threads() / ranks_of_machine);
+  return make_cpu_backend({.threads = static_cast<int>(threads), .max_isa = parse_cpu_isa(config.device.isa)});
 }
 #else
 constexpr bool kHasCpu = false;
@@ -28,9 +33,10 @@ std::unique_ptr<Backend> make_cpu(const RunConfig&) {
 
 #ifdef LITESPARK_HAS_CUDA
 constexpr bool kHasCuda = true;
-std::unique_ptr<Backend> make_cuda(const RunConfig& config) {
+std::unique_ptr<Backend> make_cuda(const RunConfig& config, int ordinal) {
   const bool is_thorough = config.device.matmul_search == "thorough";
-  return make_cuda_backend({.deterministic = config.deterministic,
+  return make_cuda_backend({.ordinal = ordinal,
+                            .deterministic = config.deterministic,
                             .matmul_search = is_thorough ? MatmulSearch::kThorough : MatmulSearch::kQuick});
 }
 #else
@@ -38,7 +44,10 @@ constexpr bool kHasCuda = false;
 int cuda_device_count() {
   return 0;
 }
-std::unique_ptr<Backend> make_cuda(const RunConfig&) {
+void* cuda_stream_of(const Backend&) {
+  return nullptr;
+}
+std::unique_ptr<Backend> make_cuda(const RunConfig&, int) {
   throw ConfigError("device.kind", "this build has no CUDA backend", "cuda", "cpu",
                     "build with -DLITESPARK_CUDA=ON, or set device.kind = \"cpu\"");
 }
@@ -59,8 +68,12 @@ bool wants_cuda(const RunConfig& config) {
   return cuda_device_count() > 0 || !kHasCpu;
 }
 
-std::unique_ptr<Backend> make_backend(const RunConfig& config) {
-  return wants_cuda(config) ? make_cuda(config) : make_cpu(config);
+std::unique_ptr<Backend> make_backend(const RunConfig& config, int ordinal) {
+  return wants_cuda(config) ? make_cuda(config, ordinal) : make_cpu(config);
+}
+
+void* compute_stream_of(const Backend& backend) {
+  return backend.device() == Device::kCuda ? cuda_stream_of(backend) : nullptr;
 }
 
 }  // namespace litespark::cli

@@ -1,13 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_ranks.h"
 
+#include <span>
+#include <string>
+
+#include "backend_choice.h"
 #include "core/error.h"
+#include "io/file.h"
+#include "io/run_file.h"
 
 namespace litespark::cli {
 
-std::unique_ptr<Communicator> open_ranks(const RunConfig& config, Backend&) {
-  if (config.cluster.gpus == 1) return nullptr;
-  throw ConfigError("cluster.gpus", "is not supported yet", config.cluster.gpus, 1);
+std::optional<dist::LaunchPlace> place_among_ranks(RunConfig& config) {
+  auto place = dist::find_launch(dist::process_environment());
+  if (!place || place->size == 1) return std::nullopt;
+  if (config.cluster.gpus == 1) config.cluster.gpus = place->size;
+  if (config.cluster.gpus != place->size) {
+    throw ConfigError("cluster.gpus", "is not the number of ranks that " + place->launcher + " started",
+                      config.cluster.gpus, place->size);
+  }
+  config.validate();
+  return place;
+}
+
+int device_of(const std::optional<dist::LaunchPlace>& place) {
+  const int seen = num_gpus();
+  if (!place || seen <= 1) return 0;
+  return place->local_rank.value_or(place->rank % seen);
+}
+
+std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::optional<dist::LaunchPlace>& place,
+                                        const Backend& backend) {
+  if (!place) return nullptr;
+  const std::string run = run_config_toml(config);
+  return open_dist({.place = *place,
+                    .facts = {{"run file", hash_bytes(std::as_bytes(std::span(run)))},
+                              {"program", std::string(LITESPARK_VERSION) + " " + hash_file("/proc/self/exe")}},
+                    .on_cuda = backend.device() == Device::kCuda,
+                    .device = device_of(place),
+                    .compute_stream = compute_stream_of(backend),
+                    .timeout_seconds = static_cast<double>(config.distribution.timeout_seconds),
+                    .secret_file = config.distribution.secret_file});
 }
 
 }  // namespace litespark::cli

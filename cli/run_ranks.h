@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks that a training run has, and what they talk through.
+// The ranks of a training run: who starts them, which of them this process is, and what they talk through.
 #pragma once
 
 #include <memory>
+#include <optional>
 
-#include "dist/communicator.h"
+#include "command.h"
+#include "launch_dist.h"
 #include "ops/backend.h"
 #include "spec/run_config.h"
 
 namespace litespark::cli {
 
-/// The communicator of all ranks, which compute on `backend` and outlive neither; nullptr where there is one rank.
-/// Throws ConfigError for ranks that this program cannot start.
-std::unique_ptr<Communicator> open_ranks(const RunConfig& config, Backend& backend);
+/// What a launcher says of this process; nullopt: nobody has started ranks. A launcher's size becomes cluster.gpus
+/// where that is 1. Throws ConfigError when both say otherwise.
+std::optional<dist::LaunchPlace> place_among_ranks(RunConfig& config);
+
+/// Which of the GPUs that this process sees is its own.
+int device_of(const std::optional<dist::LaunchPlace>& place);
+
+/// The other ranks, which compute on `backend`; nullptr where there is one. Throws ConfigError when they have another
+/// run file or another program.
+std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::optional<dist::LaunchPlace>& place,
+                                        const Backend& backend);
 
 }  // namespace litespark::cli

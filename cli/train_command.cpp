@@ -13,6 +13,7 @@
 #include "io/file.h"
 #include "io/folder_lock.h"
 #include "io/sealed_folder.h"
+#include "launch.h"
 #include "machine.h"
 #include "model/self_test.h"
 #include "progress.h"
@@ -87,6 +88,23 @@ void write_run_report(const fs::path& out) {
   }
 }
 
+/// Ranks of one machine share its memory, unless each has a board of its own.
+std::optional<int64_t> share_of_free(const RunConfig& config, const Backend& backend) {
+  const std::optional<int64_t> free = backend.free_bytes();
+  if (!free || backend.device() == Device::kCuda) return free;
+  return *free / (config.cluster.gpus / config.cluster.nodes);
+}
+
+/// Every rank must see what the first sees; throws ConfigError naming what differs.
+void require_same_inputs(const RunIdentity& mine, const RunIdentity& first) {
+  for (const auto& [name, text] : first) {
+    const auto found = mine.find(name);
+    if (found != mine.end() && found->second == text) continue;
+    throw ConfigError("ranks", name + " is not the first rank's", found == mine.end() ? "nothing" : found->second,
+                      text);
+  }
+}
+
 /// What the first rank decides for all before there is a program.
 struct SharedChoices {
   RunConfig config;
@@ -138,6 +156,7 @@ class TrainingRun {
         take_sample_(make_sampler(config, executor_)) {
     executor_.set_debug_sync(config.device.debug_sync);
     executor_.set_records_communication(config.distribution.graphs);
+    require_same_inputs(context_.identity, from_first_rank(ranks, backend, context_.identity));
     if (is_first()) clean_store();
     if (start.checkpoint) {
       const ResumedState resumed = read_checkpoint(*start.checkpoint, context_, executor_);
@@ -323,19 +342,22 @@ class TrainCommand final : public Command {
     // A reader of the progress lines that goes away must not cost the run: it goes on and says so at the end (exit 4).
     std::signal(SIGPIPE, SIG_IGN);
     RunConfig config = load_run(with_gpus(line, gpus_));
-    refuse_unsupported(config);
     (void)grid_intensity(config.meter.grid, config.meter.grid_intensity);  // refused before anything is made
+    const auto place = place_among_ranks(config);
+    refuse_unsupported(config);
     const ModelConfig model = model_of(config);
+    if (config.cluster.gpus > 1 && !place) return launch_ranks(static_cast<int>(config.cluster.gpus), line.arguments);
     RunMemory memory(config);
-    const std::unique_ptr<Backend> backend = make_backend(config);
+    const std::unique_ptr<Backend> backend = make_backend(config, device_of(place));
     memory.opened(*backend);
-    const std::unique_ptr<Communicator> ranks = open_ranks(config, *backend);
+    const std::unique_ptr<DistContext> others = meet_ranks(config, place, *backend);
+    if (!others) return run_first(line, config, model, memory, *backend, nullptr);
+    Communicator& ranks = others->communicator();
     try {
-      const bool is_first = ranks == nullptr || ranks->rank() == 0;
-      return is_first ? run_first(line, config, model, memory, *backend, ranks.get())
-                      : run_other(config, model, memory, *backend, *ranks);
+      return ranks.rank() == 0 ? run_first(line, config, model, memory, *backend, &ranks)
+                               : run_other(config, model, memory, *backend, ranks);
     } catch (const std::exception& error) {
-      if (ranks) ranks->abort(error.what());
+      ranks.abort(error.what());
       throw;
     }
   }
@@ -354,7 +376,7 @@ class TrainCommand final : public Command {
     if (start.checkpoint) backend.set_tuning(read_checkpoint_tuning(*start.checkpoint));
     require_right_matmul(backend, config.precision.compute);
     if (start.checkpoint && config.train.micro_batch == 0) take_choices(config, *start.checkpoint);
-    const SettledRun settled = fit_into_memory(config, model, backend.sizes(), backend.free_bytes());
+    const SettledRun settled = fit_into_memory(config, model, backend.sizes(), share_of_free(config, backend));
     config = settled.config;
     std::cout << settled.note;
     (void)share_choices(ranks, backend, {.config = config, .checkpoint = start.checkpoint});

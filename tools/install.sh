@@ -3,7 +3,8 @@
 # Installs the missing Debian/Ubuntu packages of a package set; does nothing when everything is there.
 #   tools/install.sh build          what the litespark program needs
 #   tools/install.sh quickstart     the above, and the text that ./quickstart.sh trains on
-#   tools/install.sh test           build, and what ./test.sh needs
+#   tools/install.sh dist           build, and what runs of several processes on CPUs talk through
+#   tools/install.sh test           the above, and what ./test.sh needs
 #   tools/install.sh tsan           the above, and a clang with the OpenMP runtime for the thread sanitizer
 #   tools/install.sh --list test    prints the packages and installs nothing
 set -euo pipefail
@@ -25,6 +26,11 @@ build_packages='
   libxxhash-dev
   libzstd-dev
   zlib1g-dev
+'
+optional_packages='
+  libgloo-dev
+  libopenmpi-dev
+  openmpi-bin
 '
 test_packages='
   git
@@ -48,9 +54,10 @@ if [ "${1:-}" = --list ]; then list_only=1; shift; fi
 case "${1:-}" in
   build) packages=$build_packages ;;
   quickstart) packages="$build_packages bible-kjv" ;;
-  test) packages="$build_packages $test_packages" ;;
-  tsan) packages="$build_packages $test_packages $tsan_packages" ;;
-  *) echo "usage: tools/install.sh [--list] build|quickstart|test|tsan" >&2; exit 2 ;;
+  dist) packages="$build_packages $optional_packages" ;;
+  test) packages="$build_packages $optional_packages $test_packages" ;;
+  tsan) packages="$build_packages $optional_packages $test_packages $tsan_packages" ;;
+  *) echo "usage: tools/install.sh [--list] build|quickstart|dist|test|tsan" >&2; exit 2 ;;
 esac
 if [ "$list_only" = 1 ]; then printf '%s\n' $packages; exit 0; fi
 

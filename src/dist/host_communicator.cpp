@@ -91,7 +91,7 @@ CommTicket HostCommunicator::issue(CommCall call) {
     const std::lock_guard lock(mutex_);
     if (failure_) throw_failure();
     call.number = ++num_calls_;
-    queue_.push_back(std::move(call));
+    queue_.push_back(call);
   }
   changed_.notify_all();
   return {num_calls_};

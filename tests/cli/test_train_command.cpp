@@ -164,11 +164,9 @@ TEST(Train, EvaluatesOnHeldOutTokens) {
 
 TEST(Train, WhatIsNotSupportedIsRefusedBeforeAnythingIsMade) {
   const SmallRun run;
-  for (const char* setting : {"--task=ppo", "--cluster.gpus=2"}) {
-    const ProgramResult result = run.train({setting});
-    EXPECT_EQ(result.exit_code, 2) << setting;
-    EXPECT_TRUE(contains(result.errors, "is not supported yet"));
-  }
+  const ProgramResult task = run.train({"--task=ppo"});
+  EXPECT_EQ(task.exit_code, 2);
+  EXPECT_TRUE(contains(task.errors, "is not supported yet"));
   const ProgramResult split = run.train({"--cluster.gpus=2", "--cluster.tp=2"});
   EXPECT_EQ(split.exit_code, 2);
   EXPECT_TRUE(contains(split.errors, "[cluster.tp] is not supported yet")) << split.errors;

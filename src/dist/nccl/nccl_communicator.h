@@ -29,6 +29,7 @@ struct NcclOptions {
   void* compute_stream = nullptr;  ///< cudaStream_t of the ops that calls are ordered against
   double timeout_seconds = 600;    ///< of forming, and of each call from when the ops and calls before it are done
   bool is_ordered = false;         ///< sums in rank order: pieces to their owner, added by a kernel of ours
+  bool is_blocking = false;        ///< the calling thread launches, instead of a new thread of NCCL's for each call
   int max_blocks = 0;              ///< that NCCL may take from the ops beside it; 0: its own choice
   int64_t inbox_bytes = int64_t{32} << 20;  ///< device memory for pieces that a kernel of ours adds
 };

@@ -58,7 +58,8 @@ NcclHandle::NcclHandle(const NcclOptions& options, CallPlace place)
     : library_(nccl_library()),
       place_(std::move(place)),
       device_(options.device),
-      timeout_seconds_(options.timeout_seconds) {
+      timeout_seconds_(options.timeout_seconds),
+      is_blocking_(options.is_blocking) {
   check(cudaHostAlloc(reinterpret_cast<void**>(&words_), 2 * sizeof(uint64_t), cudaHostAllocDefault), "cudaHostAlloc");
   words_[0] = words_[1] = 0;
   try {
@@ -87,13 +88,36 @@ void NcclHandle::form(const NcclOptions& options) {
   static_assert(sizeof(id) == sizeof(options.id));
   std::memcpy(&id, options.id.data(), sizeof(id));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = options.is_blocking ? 1 : 0;
   if (options.max_blocks > 0) config.maxCTAs = options.max_blocks;
-  const ncclResult_t first = library_.comm_init_rank_config(&comm_, place_.size, id, place_.rank, &config);
-  const ncclResult_t state = settle(first, deadline_from_now());
+  const Time deadline = deadline_from_now();
+  const auto begin = [&] { return library_.comm_init_rank_config(&comm_, place_.size, id, place_.rank, &config); };
+  const ncclResult_t state = is_blocking_ ? call_beside(begin, deadline) : settle(begin(), deadline);
   if (state == ncclSuccess) return;
   const std::string what = state == ncclInProgress ? "not all ranks came before the deadline" : error_text(state);
   throw CommError(place_.text(), "forming the communicator: " + what);
+}
+
+/// A call that waits for other ranks, on a thread of its own, so that the deadline can abort it: ncclInProgress then,
+/// and there is no communicator any more.
+ncclResult_t NcclHandle::call_beside(const std::function<ncclResult_t()>& call, Time deadline) {
+  std::atomic<bool> has_ended = false;
+  ncclResult_t status = ncclSuccess;
+  std::thread beside([&] {
+    cudaSetDevice(device_);
+    status = call();
+    has_ended = true;
+  });
+  Backoff backoff;
+  while (!has_ended && std::chrono::steady_clock::now() < deadline) backoff.pause();
+  const bool is_late = !has_ended;
+  if (is_late) {
+    // NCCL makes the communicator known before its ranks have come.
+    if (const ncclComm_t comm = std::atomic_ref(comm_).load(); comm != nullptr) library_.comm_abort(comm);
+  }
+  beside.join();
+  if (is_late) comm_ = nullptr;
+  return is_late ? ncclInProgress : status;
 }
 
 NcclHandle::Time NcclHandle::deadline_from_now() const {
@@ -121,12 +145,21 @@ std::string NcclHandle::error_text(ncclResult_t status) {
 
 void NcclHandle::launch(const CallLabel& label, const std::function<ncclResult_t(ncclComm_t)>& body) {
   check_alive();
+  if (is_blocking_) {
+    const std::lock_guard lock(mutex_);
+    launching_.emplace(label, std::chrono::steady_clock::now());
+  }
   ncclResult_t state = ncclSuccess;
   {
     const std::lock_guard lock(library_mutex_);
     if (comm_ != nullptr) state = body(comm_);
   }
-  state = settle(state, deadline_from_now());
+  if (is_blocking_) {
+    const std::lock_guard lock(mutex_);
+    launching_.reset();
+  } else {
+    state = settle(state, deadline_from_now());
+  }
   check_alive();
   if (state == ncclSuccess) return;
   fail(label.text() + ": " + (state == ncclInProgress ? "NCCL is busy past the deadline" : error_text(state)));
@@ -193,7 +226,11 @@ void NcclHandle::abort_communicator() {
 void NcclHandle::close() {
   if (comm_ == nullptr) return;
   const auto deadline = std::chrono::steady_clock::now() + seconds_of(std::min(kClosingSeconds, timeout_seconds_));
-  if (pending_.empty() && settle(library_.comm_finalize(comm_), deadline) == ncclSuccess) {
+  if (!pending_.empty()) return abort_communicator();
+  const auto finish = [&] { return library_.comm_finalize(comm_); };
+  const ncclResult_t state = is_blocking_ ? call_beside(finish, deadline) : settle(finish(), deadline);
+  if (comm_ == nullptr) return;
+  if (state == ncclSuccess) {
     library_.comm_destroy(std::exchange(comm_, nullptr));
   } else {
     abort_communicator();
@@ -214,6 +251,11 @@ std::optional<std::string> NcclHandle::look_at_calls(Time now) {
   if (!first.begun && is_done(first.call.ready, error)) first.begun = now;
   if (first.begun && now - *first.begun > seconds_of(timeout_seconds_)) return late_call_text(first.call.label);
   return std::nullopt;
+}
+
+std::optional<std::string> NcclHandle::look_at_launch(Time now) const {
+  if (!launching_ || now - launching_->second <= seconds_of(timeout_seconds_)) return std::nullopt;
+  return launching_->first.text() + ": NCCL is busy past the deadline; a rank is lost, late or made another call";
 }
 
 std::optional<std::string> NcclHandle::look_at_replays(Time now) {
@@ -248,6 +290,7 @@ void NcclHandle::watch_loop() {
     if (is_closing_ || failure_) return;
     const Time now = std::chrono::steady_clock::now();
     std::optional<std::string> why = look_at_calls(now);
+    if (!why) why = look_at_launch(now);
     if (!why) why = look_at_replays(now);
     if (!why) why = look_at_library();
     if (!why) continue;

@@ -63,6 +63,7 @@ class NcclHandle {
   };
 
   void form(const NcclOptions& options);
+  ncclResult_t call_beside(const std::function<ncclResult_t()>& call, Time deadline);
   ncclResult_t settle(ncclResult_t state, Time deadline);
   std::string error_text(ncclResult_t status);
   void abort_communicator();
@@ -70,6 +71,7 @@ class NcclHandle {
   void watch_loop();
   /// Why the communicator must end, if it must. Both hold the lock.
   std::optional<std::string> look_at_calls(Time now);
+  std::optional<std::string> look_at_launch(Time now) const;
   std::optional<std::string> look_at_replays(Time now);
   std::optional<std::string> look_at_library();
   std::string late_call_text(const CallLabel& label) const;
@@ -79,6 +81,7 @@ class NcclHandle {
   const CallPlace place_;
   const int device_;
   const double timeout_seconds_;
+  const bool is_blocking_;
 
   /// Library calls on comm_; held for moments only, except inside NCCL.
   std::timed_mutex library_mutex_;
@@ -86,6 +89,7 @@ class NcclHandle {
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::optional<std::pair<CallLabel, Time>> launching_;  ///< inside NCCL since then
   std::deque<Pending> pending_;
   std::map<uint64_t, CallLabel> replayed_;
   uint64_t seen_begun_ = 0;

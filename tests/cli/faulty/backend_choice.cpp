@@ -42,7 +42,11 @@ bool wants_cuda(const RunConfig&) {
   return false;
 }
 
-std::unique_ptr<Backend> make_backend(const RunConfig& config) {
+void* compute_stream_of(const Backend&) {
+  return nullptr;
+}
+
+std::unique_ptr<Backend> make_backend(const RunConfig& config, int) {
   auto backend =
       std::make_unique<test::FaultyBackend>(make_cpu_backend({.threads = static_cast<int>(config.device.threads)}));
   backend->set_faults(faults_from_environment());

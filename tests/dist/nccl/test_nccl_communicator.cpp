@@ -30,54 +30,60 @@ std::vector<float> read(const GpuRank& rank, const Tensor& tensor) {
   return values;
 }
 
-void expect_conformance(int size, bool is_ordered) {
+void expect_conformance(int size, bool is_ordered, bool is_blocking = false) {
   for (const test::ConformanceCase& item : test::conformance_cases()) {
     SCOPED_TRACE(item.name);
     // A small inbox, so that sums in rank order come in many stretches.
-    EXPECT_NO_THROW(run_gpu_ranks(size, {.timeout_seconds = 60, .is_ordered = is_ordered, .inbox_bytes = 1 << 16},
-                                  [&](const GpuRank& rank) { item.run(rank.communicator, rank.memory); }));
+    EXPECT_NO_THROW(run_gpu_ranks(
+        size, {.timeout_seconds = 60, .is_ordered = is_ordered, .is_blocking = is_blocking, .inbox_bytes = 1 << 16},
+        [&](const GpuRank& rank) { item.run(rank.communicator, rank.memory); }));
   }
 }
 
 /// Records two calls into a graph and replays it on values that change in between.
-void expect_replays(int size, bool is_ordered) {
-  run_gpu_ranks(size, {.timeout_seconds = 60, .is_ordered = is_ordered}, [&](const GpuRank& rank) {
-    Communicator& communicator = rank.communicator;
-    const int me = communicator.rank();
-    const Tensor sum = floats_on(rank, {1, 2, 3});
-    const Tensor most = floats_on(rank, {0});
-    communicator.wait(communicator.all_reduce(sum, Reduction::kSum));
-    communicator.barrier();
-    cudaGraph_t graph = nullptr;
-    ASSERT_EQ(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
-    const CommTicket first = communicator.all_reduce(sum, Reduction::kSum);
-    const CommTicket second = communicator.all_reduce(most, Reduction::kMax);
-    communicator.wait(first);
-    communicator.wait(second);
-    ASSERT_EQ(cudaStreamEndCapture(rank.stream, &graph), cudaSuccess);
-    cudaGraphExec_t executable = nullptr;
-    ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
-    for (int round = 0; round < 5; ++round) {
-      const std::vector<float> own = {static_cast<float>(me + round), 1.0f, static_cast<float>(round)};
-      const auto number = static_cast<float>(10 * round + me);
-      rank.memory.write(sum.data, own.data(), sum.bytes());
-      rank.memory.write(most.data, &number, most.bytes());
-      ASSERT_EQ(cudaGraphLaunch(executable, rank.stream), cudaSuccess);
-      const auto n = static_cast<float>(size);
-      EXPECT_EQ(read(rank, sum), (std::vector<float>{n * (n - 1) / 2 + n * static_cast<float>(round), n,
-                                                     n * static_cast<float>(round)}));
-      EXPECT_EQ(read(rank, most), (std::vector<float>{static_cast<float>(10 * round + size - 1)}));
-    }
-    communicator.barrier();
-    cudaGraphExecDestroy(executable);
-    cudaGraphDestroy(graph);
-  });
+void expect_replays(int size, bool is_ordered, bool is_blocking = false) {
+  run_gpu_ranks(size, {.timeout_seconds = 60, .is_ordered = is_ordered, .is_blocking = is_blocking},
+                [&](const GpuRank& rank) {
+                  Communicator& communicator = rank.communicator;
+                  const int me = communicator.rank();
+                  const Tensor sum = floats_on(rank, {1, 2, 3});
+                  const Tensor most = floats_on(rank, {0});
+                  communicator.wait(communicator.all_reduce(sum, Reduction::kSum));
+                  communicator.barrier();
+                  cudaGraph_t graph = nullptr;
+                  ASSERT_EQ(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+                  const CommTicket first = communicator.all_reduce(sum, Reduction::kSum);
+                  const CommTicket second = communicator.all_reduce(most, Reduction::kMax);
+                  communicator.wait(first);
+                  communicator.wait(second);
+                  ASSERT_EQ(cudaStreamEndCapture(rank.stream, &graph), cudaSuccess);
+                  cudaGraphExec_t executable = nullptr;
+                  ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+                  for (int round = 0; round < 5; ++round) {
+                    const std::vector<float> own = {static_cast<float>(me + round), 1.0f, static_cast<float>(round)};
+                    const auto number = static_cast<float>(10 * round + me);
+                    rank.memory.write(sum.data, own.data(), sum.bytes());
+                    rank.memory.write(most.data, &number, most.bytes());
+                    ASSERT_EQ(cudaGraphLaunch(executable, rank.stream), cudaSuccess);
+                    const auto n = static_cast<float>(size);
+                    EXPECT_EQ(read(rank, sum), (std::vector<float>{n * (n - 1) / 2 + n * static_cast<float>(round), n,
+                                                                   n * static_cast<float>(round)}));
+                    EXPECT_EQ(read(rank, most), (std::vector<float>{static_cast<float>(10 * round + size - 1)}));
+                  }
+                  communicator.barrier();
+                  cudaGraphExecDestroy(executable);
+                  cudaGraphDestroy(graph);
+                });
 }
 
 // With one GPU.
 
 TEST(NcclCommunicator, OneRankAloneDoesWhatEveryCallSays) {
   expect_conformance(1, false);
+}
+
+TEST(NcclCommunicator, OneRankAloneDoesSoWithBlockingLaunches) {
+  expect_conformance(1, false, true);
 }
 
 TEST(NcclCommunicator, OneRankAloneReplaysItsCallsFromAGraph) {
@@ -123,10 +129,12 @@ TEST(NcclCommunicator, AnAbortedCommunicatorRefusesEveryLaterCall) {
 // fault:B16
 TEST(NcclCommunicator, ARankThatNobodyJoinsGivesUpAtTheDeadline) {
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_TRUE(contains(error_text<CommError>([&] {
-                         make_nccl_communicator({.id = make_nccl_id(), .rank = 0, .size = 2, .timeout_seconds = 2});
-                       }),
-                       "not all ranks came before the deadline"));
+  for (const bool is_blocking : {false, true}) {
+    const NcclOptions options{
+        .id = make_nccl_id(), .rank = 0, .size = 2, .timeout_seconds = 2, .is_blocking = is_blocking};
+    EXPECT_TRUE(contains(error_text<CommError>([&] { make_nccl_communicator(options); }),
+                         "not all ranks came before the deadline"));
+  }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
@@ -157,7 +165,12 @@ TEST_P(ManyGpus, DoWhatEveryCallSaysWithSumsInRankOrder) {
   expect_conformance(GetParam(), true);
 }
 
+TEST_P(ManyGpus, DoWhatEveryCallSaysWithBlockingLaunches) {
+  expect_conformance(GetParam(), false, true);
+}
+
 TEST_P(ManyGpus, ReplayTheirCallsFromAGraph) {
+  expect_replays(GetParam(), false, true);
   expect_replays(GetParam(), false);
   expect_replays(GetParam(), true);
 }
@@ -166,9 +179,12 @@ TEST_P(ManyGpus, ReplayTheirCallsFromAGraph) {
 TEST_P(ManyGpus, EndEveryFaultInAnError) {
   for (const test::FaultCase& item : test::fault_cases()) {
     if (item.needs_labels) continue;
-    SCOPED_TRACE(item.name);
-    EXPECT_NO_THROW(run_gpu_ranks(GetParam(), {.timeout_seconds = test::kFaultTimeoutSeconds},
-                                  [&](const GpuRank& rank) { item.run(rank.communicator, rank.memory); }));
+    for (const bool is_blocking : {false, true}) {
+      SCOPED_TRACE(item.name + (is_blocking ? ", blocking" : ""));
+      EXPECT_NO_THROW(run_gpu_ranks(GetParam(),
+                                    {.timeout_seconds = test::kFaultTimeoutSeconds, .is_blocking = is_blocking},
+                                    [&](const GpuRank& rank) { item.run(rank.communicator, rank.memory); }));
+    }
   }
 }
 

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "dist/launch_environment.h"
+#include "dist/secret.h"
+#include "dist/tcp.h"
+
+namespace litespark::cli {
+namespace {
+
+/// The failure that made the others fail may be reported a moment after theirs.
+constexpr double kCauseSeconds = 1;
+
+struct Stream {
+  dist::Socket pipe;
+  std::string rest;  ///< a line whose end has not come
+  bool is_error = false;
+};
+
+struct Rank {
+  pid_t process = -1;
+  std::array<Stream, 2> streams;
+  std::optional<ExitCode> end;
+};
+
+std::pair<dist::Socket, dist::Socket> make_pipe() {
+  std::array<int, 2> ends = {};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw ConfigError("launch", std::string("the system gives no pipe: ") + std::strerror(errno));
+  return {dist::Socket(ends[0]), dist::Socket(ends[1])};
+}
+
+std::string hex(const std::string& bytes) {
+  std::string text;
+  for (const char byte : bytes) {
+    text += "0123456789abcdef"[static_cast<unsigned char>(byte) >> 4];
+    text += "0123456789abcdef"[static_cast<unsigned char>(byte) & 15];
+  }
+  return text;
+}
+
+/// The devices that the ranks may use, one each: of those that the user left visible, else 0, 1, ...
+std::string device_of(int rank, const dist::Environment& environment) {
+  const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
+  if (visible == environment.end() || visible->second.empty()) return std::to_string(rank);
+  std::string rest = visible->second;
+  for (int skipped = 0; skipped < rank; ++skipped) {
+    const size_t comma = rest.find(',');
+    if (comma == std::string::npos)
+      throw ConfigError("CUDA_VISIBLE_DEVICES", "names too few devices", visible->second, "one for each rank");
+    rest.erase(0, comma + 1);
+  }
+  return rest.substr(0, rest.find(','));
+}
+
+ExitCode code_of(int status) {
+  if (WIFEXITED(status)) return static_cast<ExitCode>(WEXITSTATUS(status));
+  const int number = WTERMSIG(status);
+  return number == SIGBUS || number == SIGILL ? ExitCode::kHardware : ExitCode::kPeerLost;
+}
+
+class Launch {
+ public:
+  Launch(int num_ranks, const std::vector<std::string>& arguments) : ranks_(static_cast<size_t>(num_ranks)) {
+    sigemptyset(&signals_);
+    for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, SIGCHLD}) sigaddset(&signals_, number);
+    sigprocmask(SIG_BLOCK, &signals_, &before_);
+    arrivals_ = dist::Socket(signalfd(-1, &signals_, SFD_NONBLOCK | SFD_CLOEXEC));
+    const dist::Secret secret = dist::Secret::random();
+    const dist::Socket listener = dist::listen_on("127.0.0.1", 0);
+    dist::Environment environment = dist::process_environment();
+    environment["LITESPARK_SIZE"] = environment["LITESPARK_LOCAL_SIZE"] = std::to_string(num_ranks);
+    environment["LITESPARK_JOB"] = hex(dist::Secret::random().bytes());
+    environment["LITESPARK_HOST"] = "127.0.0.1";
+    environment["LITESPARK_PORT"] = std::to_string(dist::port_of(listener));
+    environment[kParentVariable] = std::to_string(getpid());
+    try {
+      for (int rank = 0; rank < num_ranks; ++rank) start(rank, arguments, environment, secret, listener);
+    } catch (...) {
+      pass_on(SIGKILL);
+      sigprocmask(SIG_SETMASK, &before_, nullptr);
+      throw;
+    }
+  }
+  ~Launch() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  ExitCode wait() {
+    std::optional<dist::Clock::time_point> failed_at;
+    bool was_told = false;
+    bool was_killed = false;
+    while (!all_have_ended()) {
+      wait_for_something();
+      take_signals();
+      collect_ends();
+      if (!failed_at && first_failure()) failed_at = dist::Clock::now();
+      if (!failed_at) continue;
+      const std::chrono::duration<double> since = dist::Clock::now() - *failed_at;
+      if (!was_told && since.count() > kCauseSeconds) {
+        was_told = true;
+        pass_on(SIGTERM);
+        pass_on(SIGCONT);  // a stopped process does not hear SIGTERM
+      }
+      if (!was_killed && since.count() > kCauseSeconds + kLaunchGraceSeconds) {
+        was_killed = true;
+        pass_on(SIGKILL);
+      }
+    }
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) drain(rank);
+    std::cout.flush();
+    return first_failure().value_or(was_stopped_ ? ExitCode::kStopped : ExitCode::kDone);
+  }
+
+ private:
+  void start(int number, const std::vector<std::string>& arguments, dist::Environment environment,
+             const dist::Secret& secret, const dist::Socket& listener) {
+    auto [secret_out, secret_in] = make_pipe();
+    if (write(secret_in.descriptor(), secret.bytes().data(), secret.bytes().size()) !=
+        static_cast<ssize_t>(secret.bytes().size()))
+      throw ConfigError("launch", "the secret does not fit into a pipe");
+    secret_in.close();
+    // Numbers that a child's descriptors get; nothing else of this process is inherited.
+    constexpr int kSecretDescriptor = 3;
+    constexpr int kListenerDescriptor = 4;
+    environment["LITESPARK_RANK"] = environment["LITESPARK_LOCAL_RANK"] = std::to_string(number);
+    environment["CUDA_VISIBLE_DEVICES"] = device_of(number, environment);
+    environment[kSecretVariable] = std::to_string(kSecretDescriptor);
+    if (number == 0) environment[kListenerVariable] = std::to_string(kListenerDescriptor);
+
+    Rank& rank = ranks_[static_cast<size_t>(number)];
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    std::array<dist::Socket, 2> inner;
+    // First out of the way of the numbers below, so that no move lands on a descriptor still needed.
+    std::array<dist::Socket, 2> moved = {dist::Socket(fcntl(secret_out.descriptor(), F_DUPFD_CLOEXEC, 10)),
+                                         dist::Socket(fcntl(listener.descriptor(), F_DUPFD_CLOEXEC, 10))};
+    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+      auto [outer, write_end] = make_pipe();
+      const auto index = static_cast<size_t>(stream - STDOUT_FILENO);
+      rank.streams[index] = {.pipe = std::move(outer), .rest = {}, .is_error = stream == STDERR_FILENO};
+      inner[index] = dist::Socket(fcntl(write_end.descriptor(), F_DUPFD_CLOEXEC, 10));
+      posix_spawn_file_actions_adddup2(&actions, inner[index].descriptor(), stream);
+      fcntl(rank.streams[index].pipe.descriptor(), F_SETFL, O_NONBLOCK);
+    }
+    posix_spawn_file_actions_adddup2(&actions, moved[0].descriptor(), kSecretDescriptor);
+    if (number == 0) posix_spawn_file_actions_adddup2(&actions, moved[1].descriptor(), kListenerDescriptor);
+    const int status = spawn(rank.process, arguments, environment, actions);
+    posix_spawn_file_actions_destroy(&actions);
+    if (status != 0) {
+      rank.process = -1;
+      throw ConfigError("launch", "rank " + std::to_string(number) + " cannot be started: " + std::strerror(status));
+    }
+  }
+
+  int spawn(pid_t& process, const std::vector<std::string>& arguments, const dist::Environment& environment,
+            const posix_spawn_file_actions_t& actions) const {
+    std::vector<std::string> settings;
+    for (const auto& [name, value] : environment) settings.push_back(name + "=" + value);
+    std::vector<char*> variables;
+    for (std::string& setting : settings) variables.push_back(setting.data());
+    variables.push_back(nullptr);
+    std::vector<std::string> words = {"litespark"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    // A group of its own: Ctrl-C on a terminal reaches the launcher alone, which passes it on once.
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setsigmask(&attributes, &before_);
+    const int status =
+        posix_spawn(&process, "/proc/self/exe", &actions, &attributes, pointers.data(), variables.data());
+    posix_spawnattr_destroy(&attributes);
+    return status;
+  }
+
+  bool all_have_ended() const {
+    for (const Rank& rank : ranks_) {
+      if (!rank.end) return false;
+    }
+    return true;
+  }
+
+  void wait_for_something() {
+    std::vector<pollfd> entries = {{.fd = arrivals_.descriptor(), .events = POLLIN, .revents = 0}};
+    for (const Rank& rank : ranks_) {
+      for (const Stream& stream : rank.streams)
+        entries.push_back({.fd = stream.pipe.descriptor(), .events = POLLIN, .revents = 0});
+    }
+    poll(entries.data(), entries.size(), 100);
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) drain(rank);
+    std::cout.flush();
+  }
+
+  /// Whole lines under the rank's number; at a stream's end what is left is a line too.
+  void drain(size_t number) {
+    for (Stream& stream : ranks_[number].streams) {
+      if (!stream.pipe.is_open()) continue;
+      std::array<char, 4096> part;
+      ssize_t count = 0;
+      while ((count = read(stream.pipe.descriptor(), part.data(), part.size())) > 0)
+        stream.rest.append(part.data(), static_cast<size_t>(count));
+      if (count == 0) {
+        stream.pipe.close();
+        if (!stream.rest.empty() && stream.rest.back() != '\n') stream.rest += '\n';
+      }
+      size_t end = 0;
+      while ((end = stream.rest.find('\n')) != std::string::npos) {
+        (stream.is_error ? std::cerr : std::cout) << number << ": " << stream.rest.substr(0, end + 1);
+        stream.rest.erase(0, end + 1);
+      }
+    }
+  }
+
+  void take_signals() {
+    signalfd_siginfo arrived = {};
+    while (read(arrivals_.descriptor(), &arrived, sizeof(arrived)) == sizeof(arrived)) {
+      if (arrived.ssi_signo != SIGCHLD) pass_on(static_cast<int>(arrived.ssi_signo));
+    }
+  }
+
+  void pass_on(int number) const {
+    for (const Rank& rank : ranks_) {
+      if (rank.process > 0 && !rank.end) kill(rank.process, number);
+    }
+  }
+
+  void collect_ends() {
+    for (Rank& rank : ranks_) {
+      int status = 0;
+      if (rank.end || waitpid(rank.process, &status, WNOHANG) != rank.process) continue;
+      rank.end = code_of(status);
+      if (*rank.end == ExitCode::kStopped) {
+        was_stopped_ = true;  // as told; others may still be saving
+      } else if (*rank.end != ExitCode::kDone) {
+        failures_.push_back(*rank.end);
+      }
+    }
+  }
+
+  /// In the order of their ends; a rank that only lost another one did not begin it.
+  std::optional<ExitCode> first_failure() const {
+    for (const ExitCode code : failures_) {
+      if (code != ExitCode::kPeerLost) return code;
+    }
+    return failures_.empty() ? std::nullopt : std::optional(failures_.front());
+  }
+
+  std::vector<Rank> ranks_;
+  std::vector<ExitCode> failures_;
+  bool was_stopped_ = false;
+  sigset_t signals_ = {};
+  sigset_t before_ = {};
+  dist::Socket arrivals_;
+};
+
+}  // namespace
+
+ExitCode launch_ranks(int num_ranks, const std::vector<std::string>& arguments) {
+  return Launch(num_ranks, arguments).wait();
+}
+
+void follow_launcher() {
+  const char* parent = std::getenv(kParentVariable);
+  if (parent == nullptr) return;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // Between its start and the line above the launcher may have gone.
+  if (std::to_string(getppid()) != parent) raise(SIGTERM);
+}
+
+}  // namespace litespark::cli

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the ranks of a run that were started by a launcher come together and what they talk through.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "dist/communicator.h"
+#include "dist/launch_environment.h"
+#include "dist/rendezvous.h"
+
+namespace litespark::cli {
+
+struct DistRequest {
+  dist::LaunchPlace place;  ///< this process's, from find_launch
+  dist::JobFacts facts;     ///< what all ranks must have in common
+  bool on_cuda = false;     ///< NCCL, else Gloo
+  int device = 0;           ///< CUDA ordinal
+  void* compute_stream = nullptr;
+  double timeout_seconds = 600;  ///< of each call
+  std::string secret_file;       ///< where the launcher hands down no secret
+};
+
+/// A rank among others for as long as it lives.
+class DistContext {
+ public:
+  explicit DistContext(const DistRequest& request);
+  ~DistContext();
+  DistContext(const DistContext&) = delete;
+  DistContext& operator=(const DistContext&) = delete;
+
+  Communicator& communicator() { return *communicator_; }
+
+ private:
+  std::unique_ptr<Communicator> make_communicator(const DistRequest& request, const dist::Secret& secret);
+
+  std::unique_ptr<dist::RendezvousServer> server_;  ///< in rank 0
+  std::unique_ptr<dist::Rendezvous> rendezvous_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+/// Meets the other ranks. The loss of one of them, as the rendezvous sees it, ends the communicator's calls with its
+/// name. Throws ConfigError for what is missing or differs, CommError when ranks do not come.
+std::unique_ptr<DistContext> open_dist(const DistRequest& request);
+
+/// "nccl, gloo": what this program was built with.
+std::string linked_communicators();
+
+}  // namespace litespark::cli

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dist/gloo/gloo_link.h"
+
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+
+#include "dist/gloo/gloo_communicator.h"
+#include "dist/sha256.h"
+
+namespace litespark {
+namespace dist {
+namespace {
+
+// Kinds of messages between two ranks; each keeps its order.
+constexpr uint64_t kLabelSlot = 1;
+constexpr uint64_t kDataSlot = 2;
+constexpr uint64_t kFarewellSlot = 3;
+constexpr uint64_t kNonceSlot = 4;
+constexpr uint64_t kProofSlot = 5;
+
+constexpr size_t kFarewellBytes = 512;
+constexpr char kFarewellMark = '\1';  ///< its last byte: it has come whole
+constexpr auto kFarewellPatience = std::chrono::milliseconds(200);
+/// Past every deadline of ours.
+constexpr auto kLongest = std::chrono::hours(1000);
+
+std::chrono::milliseconds left_until(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return std::max(left, std::chrono::milliseconds(1));  // 0 and less would mean no limit
+}
+
+/// Addresses of peers come from the rendezvous, whose messages are sealed: nobody can plant one.
+class RendezvousStore final : public gloo::rendezvous::Store {
+ public:
+  RendezvousStore(Rendezvous& rendezvous, std::string prefix, Deadline deadline)
+      : rendezvous_(rendezvous), prefix_(std::move(prefix)), deadline_(deadline) {}
+  void set(const std::string& key, const std::vector<char>& data) override {
+    rendezvous_.set(prefix_ + key, std::string(data.begin(), data.end()));
+  }
+  std::vector<char> get(const std::string& key) override {
+    const std::string value = rendezvous_.get(prefix_ + key, deadline_);
+    return {value.begin(), value.end()};
+  }
+  void wait(const std::vector<std::string>& keys) override {
+    for (const std::string& key : keys) get(key);
+  }
+  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override { wait(keys); }
+
+ private:
+  Rendezvous& rendezvous_;
+  std::string prefix_;
+  Deadline deadline_;
+};
+
+std::string proof(const std::string& secret, int from, int to, const std::string& nonce_from,
+                  const std::string& nonce_to) {
+  const std::string message =
+      Writer().text("gloo pair").number(from).number(to).text(nonce_from).text(nonce_to).bytes();
+  return std::string(view_of(hmac_sha256(secret, message)));
+}
+
+}  // namespace
+
+class GlooLink::Transfer {
+ public:
+  Transfer(GlooLink& link, Deadline deadline) : link_(link), deadline_(deadline) {
+    {
+      const std::lock_guard lock(link_.mutex_);
+      if (link_.is_aborted_) throw LinkFailure("aborted: " + link_.why_);
+      link_.transfer_ = this;
+    }
+    link_.changed_.notify_all();
+  }
+  ~Transfer() {
+    {
+      const std::lock_guard lock(link_.mutex_);
+      link_.transfer_ = nullptr;
+    }
+    link_.changed_.notify_all();
+  }
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  Entry& add(const Message& message) {
+    const std::lock_guard lock(link_.mutex_);
+    Entry& entry = entries_.emplace_back();
+    entry.message = message;
+    entry.label_buffer = link_.buffer(&entry.label, sizeof(CallLabel));
+    if (message.bytes > 0) entry.data_buffer = link_.buffer(message.data, message.bytes);
+    return entry;
+  }
+
+  Deadline deadline() const { return deadline_; }
+
+  /// The link's lock is held.
+  void end_waits() {
+    for (Entry& entry : entries_) {
+      for (Buffer* buffer : {&entry.label_buffer, &entry.data_buffer}) {
+        if (*buffer == nullptr) continue;
+        (*buffer)->abortWaitSend();
+        (*buffer)->abortWaitRecv();
+      }
+    }
+  }
+
+ private:
+  GlooLink& link_;
+  Deadline deadline_;
+  std::list<Entry> entries_;
+};
+
+GlooLink::GlooLink(Rendezvous& rendezvous, const std::string& mesh, const std::string& secret, Deadline deadline)
+    : rank_(rendezvous.place().rank), size_(rendezvous.place().size) {
+  if (size_ == 1) return;
+  try {
+    connect(rendezvous, mesh, deadline);
+    prove_each_other(secret, deadline);
+    listen_for_farewells();
+    watcher_ = std::thread([this] { watch_deadlines(); });
+  } catch (const LinkFailure&) {
+    close();
+    throw;
+  } catch (const std::exception& error) {
+    close();
+    throw LinkFailure(std::string("the ranks cannot be connected: ") + error.what());
+  }
+}
+
+GlooLink::~GlooLink() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+  }
+  changed_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+  farewell_buffers_.clear();
+  close();
+}
+
+void GlooLink::connect(Rendezvous& rendezvous, const std::string& mesh, Deadline deadline) {
+  gloo::transport::tcp::attr where(rendezvous.own_address().c_str());
+  auto device = gloo::transport::tcp::CreateDevice(where);
+  context_ = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
+  context_->setTimeout(left_until(deadline));
+  RendezvousStore store(rendezvous, "gloo/" + mesh + "/", deadline);
+  context_->connectFullMesh(store, device);
+}
+
+void GlooLink::prove_each_other(const std::string& secret, Deadline deadline) {
+  std::vector<std::string> texts(static_cast<size_t>(size_) * 4);
+  const auto place = [&](int kind, int rank) -> std::string& {
+    return texts[static_cast<size_t>(kind) * static_cast<size_t>(size_) + static_cast<size_t>(rank)];
+  };
+  enum { kOwnNonce, kTheirNonce, kOwnProof, kTheirProof };
+  const auto swap = [&](uint64_t slot, int own, int theirs) {
+    std::vector<Buffer> out(static_cast<size_t>(size_));
+    std::vector<Buffer> in(static_cast<size_t>(size_));
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank == rank_) continue;
+      const auto at = static_cast<size_t>(rank);
+      std::string& received = place(theirs, rank);
+      received.resize(place(own, rank).size());
+      out[at] = buffer(place(own, rank).data(), static_cast<int64_t>(place(own, rank).size()));
+      in[at] = buffer(received.data(), static_cast<int64_t>(received.size()));
+      out[at]->send(rank, slot);
+      in[at]->recv(rank, slot);
+    }
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank == rank_) continue;
+      in[static_cast<size_t>(rank)]->waitRecv(left_until(deadline));
+      out[static_cast<size_t>(rank)]->waitSend(left_until(deadline));
+    }
+  };
+  for (int rank = 0; rank < size_; ++rank) place(kOwnNonce, rank) = random_bytes(kNonceBytes);
+  swap(kNonceSlot, kOwnNonce, kTheirNonce);
+  for (int rank = 0; rank < size_; ++rank)
+    place(kOwnProof, rank) = proof(secret, rank_, rank, place(kOwnNonce, rank), place(kTheirNonce, rank));
+  swap(kProofSlot, kOwnProof, kTheirProof);
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    const std::string expected = proof(secret, rank, rank_, place(kTheirNonce, rank), place(kOwnNonce, rank));
+    if (!is_equal_in_constant_time(place(kTheirProof, rank), expected))
+      throw LinkFailure("who answers as rank " + std::to_string(rank) + " does not know the job's secret");
+  }
+}
+
+void GlooLink::listen_for_farewells() {
+  farewells_.assign(static_cast<size_t>(size_), std::string(kFarewellBytes, '\0'));
+  farewell_buffers_.resize(static_cast<size_t>(size_));
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    Buffer& entry = farewell_buffers_[static_cast<size_t>(rank)];
+    entry = buffer(farewells_[static_cast<size_t>(rank)].data(), kFarewellBytes);
+    entry->recv(rank, kFarewellSlot);
+  }
+}
+
+GlooLink::Buffer GlooLink::buffer(const void* data, int64_t bytes) {
+  return context_->createUnboundBuffer(const_cast<void*>(data), static_cast<size_t>(bytes));
+}
+
+void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> received, Deadline deadline) {
+  Transfer under_way(*this, deadline);
+  std::vector<Entry*> out;
+  std::vector<Entry*> in;
+  int rank = rank_;
+  try {
+    for (const Message& message : sent) {
+      Entry& entry = *out.emplace_back(&under_way.add(message));
+      rank = message.rank;
+      entry.label = message.label;
+      entry.label_buffer->send(rank, kLabelSlot);
+      if (message.bytes > 0) entry.data_buffer->send(rank, kDataSlot);
+    }
+    for (const Message& message : received) {
+      Entry& entry = *in.emplace_back(&under_way.add(message));
+      rank = message.rank;
+      entry.label_buffer->recv(rank, kLabelSlot);
+    }
+  } catch (const std::exception& error) {
+    throw_failure(rank, error.what());
+  }
+  for (Entry* entry : in) {
+    wait_received(entry->message.rank, entry->label_buffer);
+    if (!entry->label.is_same_call(entry->message.label))
+      throw LinkFailure(other_call_text(entry->message.rank, entry->label));
+    if (entry->data_buffer == nullptr) continue;
+    try {
+      entry->data_buffer->recv(entry->message.rank, kDataSlot);
+    } catch (const std::exception& error) {
+      throw_failure(entry->message.rank, error.what());
+    }
+  }
+  for (Entry* entry : in) {
+    if (entry->data_buffer) wait_received(entry->message.rank, entry->data_buffer);
+  }
+  for (Entry* entry : out) {
+    wait_sent(entry->message.rank, entry->label_buffer);
+    if (entry->data_buffer) wait_sent(entry->message.rank, entry->data_buffer);
+  }
+}
+
+void GlooLink::wait_sent(int rank, Buffer& buffer) {
+  try {
+    if (buffer->waitSend(kLongest)) return;
+  } catch (const std::exception& error) {
+    throw_failure(rank, error.what());
+  }
+  throw_failure(rank, "aborted");
+}
+
+void GlooLink::wait_received(int rank, Buffer& buffer) {
+  try {
+    if (buffer->waitRecv(kLongest)) return;
+  } catch (const std::exception& error) {
+    throw_failure(rank, error.what());
+  }
+  throw_failure(rank, "aborted");
+}
+
+void GlooLink::watch_deadlines() {
+  std::unique_lock lock(mutex_);
+  while (!is_ending_) {
+    if (transfer_ == nullptr) {
+      changed_.wait(lock, [this] { return is_ending_ || transfer_ != nullptr; });
+      continue;
+    }
+    const Transfer* watched = transfer_;
+    const bool is_over = changed_.wait_until(
+        lock, watched->deadline(), [&] { return is_ending_ || transfer_ == nullptr || transfer_ != watched; });
+    if (is_over || transfer_->deadline() > std::chrono::steady_clock::now()) continue;
+    is_late_ = true;
+    transfer_->end_waits();
+    changed_.wait(lock, [&] { return is_ending_ || transfer_ != watched; });
+  }
+}
+
+void GlooLink::throw_failure(int rank, const std::string& error) {
+  bool is_late = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_aborted_) throw LinkFailure("aborted: " + why_);
+    is_late = is_late_;
+  }
+  // Whoever gives up says why before it closes, and this is not always the rank that is waited for.
+  if (const auto why = farewell_of(rank)) throw LinkFailure(*why);
+  for (int other = 0; other < size_; ++other) {
+    if (const auto why = farewell_of(other)) throw LinkFailure(*why);
+  }
+  if (is_late) throw LinkFailure(late_text(std::span(&rank, 1)));
+  throw LinkFailure("rank " + std::to_string(rank) + " is lost: " + error);
+}
+
+std::optional<std::string> GlooLink::farewell_of(int rank) {
+  if (farewell_buffers_.empty() || rank == rank_) return std::nullopt;
+  std::string& text = farewells_[static_cast<size_t>(rank)];
+  // Only one that is there is waited for: see watch_deadlines.
+  if (std::atomic_ref(text.back()).load() == '\0') return std::nullopt;
+  try {
+    if (!farewell_buffers_[static_cast<size_t>(rank)]->waitRecv(kFarewellPatience)) return std::nullopt;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  return "rank " + std::to_string(rank) + " gave up: " + text.substr(0, text.find('\0'));
+}
+
+void GlooLink::abort(const std::string& why) noexcept {
+  bool is_first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_first = !is_aborted_.exchange(true);
+    if (is_first) why_ = why;
+    if (transfer_ != nullptr) transfer_->end_waits();
+  }
+  if (!is_first) return;
+  try {
+    say_farewell();
+  } catch (const std::exception&) {
+    // Some of them are gone; the others see the connection close.
+  }
+  close();
+}
+
+void GlooLink::say_farewell() {
+  if (context_ == nullptr) return;
+  std::string text = why_.substr(0, kFarewellBytes - 2);
+  text.resize(kFarewellBytes, '\0');
+  text.back() = kFarewellMark;
+  std::vector<Buffer> buffers;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    try {
+      buffers.push_back(buffer(text.data(), kFarewellBytes));
+      buffers.back()->send(rank, kFarewellSlot);
+    } catch (const std::exception&) {
+      buffers.pop_back();
+    }
+  }
+  for (Buffer& one : buffers) {
+    try {
+      one->waitSend(kFarewellPatience);
+    } catch (const std::exception&) {
+      continue;
+    }
+  }
+}
+
+void GlooLink::close() noexcept {
+  if (std::exchange(is_closed_, true) || context_ == nullptr) return;
+  try {
+    context_->closeConnections();
+  } catch (const std::exception&) {
+    // There were none yet.
+  }
+}
+
+}  // namespace dist
+
+std::unique_ptr<Communicator> make_gloo_communicator(dist::Rendezvous& rendezvous, const dist::Secret& secret,
+                                                     const GlooOptions& options) {
+  const auto deadline = dist::in_seconds(options.join_seconds);
+  std::unique_ptr<dist::Link> link;
+  try {
+    link = std::make_unique<dist::GlooLink>(rendezvous, options.mesh, secret.bytes(), deadline);
+  } catch (const dist::LinkFailure& failure) {
+    throw CommError(
+        "gloo rank " + std::to_string(rendezvous.place().rank) + " of " + std::to_string(rendezvous.place().size),
+        failure.what());
+  }
+  return std::make_unique<dist::HostCommunicator>(std::move(link), options.communicator);
+}
+
+}  // namespace litespark

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// `litespark train --gpus N` with processes as ranks: the run of one, on however many it is taken up again.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/small_run.h"
+#include "support/error_text.h"
+
+namespace litespark {
+namespace {
+
+constexpr const char* kNoEngine = "this build has no Gloo";
+
+/// Values of a key of metrics.jsonl, in order.
+std::vector<double> values_of(const std::string& metrics, const std::string& key) {
+  const std::string wanted = "\"" + key + "\": ";
+  std::vector<double> values;
+  for (size_t at = metrics.find(wanted); at != std::string::npos; at = metrics.find(wanted, at + 1)) {
+    values.push_back(std::stod(metrics.substr(at + wanted.size())));
+  }
+  return values;
+}
+
+void expect_near(const std::vector<double>& found, const std::vector<double>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4 * expected[i]) << i;
+}
+
+TEST(TrainRanks, AreTheRunOfOneThatAccumulatesAndAnyNumberOfThemTakesItUp) {
+  const SmallRun run;
+  const std::vector<std::string> common = {"--train.eval_every=3", "--train.eval_batches=3", "--checkpoint.every=3"};
+  const auto train = [&](const std::string& out, std::vector<std::string> settings) {
+    settings.insert(settings.end(), common.begin(), common.end());
+    settings.push_back("--out=" + out);
+    return run.train(settings);
+  };
+  const ProgramResult several = train("ranks", {"--gpus=2", "--train.accumulation=3"});
+  if (contains(several.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(several.exit_code, 0) << several.errors << several.output;
+  ASSERT_EQ(train("one", {"--train.accumulation=6"}).exit_code, 0);
+  const std::string expected = run.text("one/metrics.jsonl");
+  const std::string found = run.text("ranks/metrics.jsonl");
+  for (const char* key : {"loss", "eval_loss", "tokens"}) expect_near(values_of(found, key), values_of(expected, key));
+  EXPECT_TRUE(run.exists("ranks/report.html"));
+
+  for (const auto& [name, settings] :
+       {std::pair<std::string, std::vector<std::string>>{"on one", {"--train.accumulation=6"}},
+        {"on three", {"--gpus=3", "--train.accumulation=2"}}}) {
+    std::filesystem::copy(run.path("ranks"), run.path(name), std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(run.path(name + "/checkpoints/step-6"));
+    const ProgramResult resumed = train(name, settings);
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+    EXPECT_TRUE(contains(resumed.output, "continuing after step 3")) << resumed.output;
+    expect_near(values_of(run.text(name + "/metrics.jsonl"), "loss"), values_of(expected, "loss"));
+  }
+  const ProgramResult other = train("ranks", {"--gpus=2", "--train.accumulation=2"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_TRUE(contains(other.errors, "accumulation=4")) << other.errors;
+}
+
+TEST(TrainRanks, ASignalSavesAndStopsAllOfThem) {
+  const SmallRun run;
+  const ProgramResult probe = run.train({"--gpus=2", "--train.steps=1", "--out=probe"});
+  if (contains(probe.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  const auto program = run.start("cut", {"--gpus=2", "--train.steps=1000000", "--train.log_every=1"});
+  program->send(SIGTERM);
+  const ProgramResult cut = program->wait();
+  ASSERT_EQ(cut.exit_code, 5) << cut.output << cut.errors;
+  EXPECT_TRUE(contains(cut.output, "stopped; saved cut/checkpoints/step-")) << cut.output;
+}
+
+TEST(TrainRanks, AFailureOfTheFirstEndsAllWithItsCode) {
+  const SmallRun run;
+  const ProgramResult result = run.train({"--gpus=2", "--checkpoint.resume=nowhere"});
+  if (contains(result.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_TRUE(contains(result.errors, "checkpoint.resume")) << result.errors;
+}
+
+}  // namespace
+}  // namespace litespark

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "core/error.h"
+#include "dist/gloo/gloo_communicator.h"
+#include "rank_processes.h"
+#include "support/error_text.h"
+#include "support/temporary_folder.h"
+
+namespace litespark {
+namespace {
+
+using test::RankProcesses;
+
+/// `size` ranks of one job, each a process.
+class Job {
+ public:
+  Job(int size, const std::string& task) : processes_(commands(size, task)) {}
+  RankProcesses* operator->() { return &processes_; }
+
+ private:
+  std::vector<std::vector<std::string>> commands(int size, const std::string& task) {
+    const std::string secret = (folder_.path() / "secret").string();
+    std::ofstream(secret) << std::string(32, 'k');
+    chmod(secret.c_str(), 0600);
+    const std::string port = std::to_string(test::free_port());
+    std::vector<std::vector<std::string>> result;
+    for (int rank = 0; rank < size; ++rank)
+      result.push_back(
+          {LITESPARK_RANK_PROCESS, "gloo", std::to_string(rank), std::to_string(size), port, secret, task});
+    return result;
+  }
+
+  test::TemporaryFolder folder_;
+  RankProcesses processes_;
+};
+
+class GlooConformance : public testing::TestWithParam<int> {};
+
+TEST_P(GlooConformance, ProcessesDoWhatEveryCallSays) {
+  Job job(GetParam(), "conformance");
+  ASSERT_TRUE(job->await_ends(120));
+  for (int rank = 0; rank < GetParam(); ++rank) EXPECT_EQ(job->exit_code(rank), 0) << job->output(rank);
+}
+
+// fault:B5
+TEST_P(GlooConformance, ProcessesEndEveryFaultInAnErrorThatNamesIt) {
+  if (GetParam() == 1) return;
+  Job job(GetParam(), "faults");
+  ASSERT_TRUE(job->await_ends(120));
+  for (int rank = 0; rank < GetParam(); ++rank) EXPECT_EQ(job->exit_code(rank), 0) << job->output(rank);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, GlooConformance, testing::Values(1, 2, 3, 4), testing::PrintToStringParamName());
+
+// fault:B4
+TEST(GlooCommunicator, AKilledRankEndsTheOthersAndIsNamed) {
+  Job job(3, "endless");
+  ASSERT_TRUE(job->await_lines(1, 5, 60));
+  job->send_signal(1, SIGKILL);
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(job->await_ends(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_EQ(job->exit_code(1), 128 + SIGKILL);
+  // Whoever hears of it second may hear of the first one's leaving before the reason for it.
+  int num_who_name_it = 0;
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(job->exit_code(rank), static_cast<int>(ExitCode::kPeerLost));
+    EXPECT_TRUE(contains(job->output(rank), " is lost"));
+    EXPECT_TRUE(contains(job->output(rank), "all_reduce (max) of f32 [1048576]"));
+    num_who_name_it += contains(job->output(rank), "rank 1 is lost") ? 1 : 0;
+  }
+  EXPECT_GE(num_who_name_it, 1);
+}
+
+// fault:B5
+TEST(GlooCommunicator, AStoppedRankEndsTheOthersAtTheDeadlineAndLaterItself) {
+  Job job(3, "endless");
+  ASSERT_TRUE(job->await_lines(2, 5, 60));
+  job->send_signal(2, SIGSTOP);
+  ASSERT_TRUE(job->await_ends(30, 2));
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(job->exit_code(rank), static_cast<int>(ExitCode::kPeerLost));
+    EXPECT_TRUE(contains(job->output(rank), "no word from rank 2 before the deadline"));
+  }
+  job->send_signal(2, SIGCONT);
+  ASSERT_TRUE(job->await_ends(30));
+  EXPECT_EQ(job->exit_code(2), static_cast<int>(ExitCode::kPeerLost)) << job->output(2);
+}
+
+}  // namespace
+}  // namespace litespark

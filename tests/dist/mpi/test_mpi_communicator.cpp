@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <map>
+#include <sstream>
+
+#include "core/error.h"
+#include "dist/mpi/mpi_communicator.h"
+#include "rank_processes.h"
+#include "support/error_text.h"
+
+namespace litespark {
+namespace {
+
+using test::RankProcesses;
+
+std::vector<std::string> mpirun(int size, const std::string& task) {
+  return {"mpirun", "--allow-run-as-root", "--oversubscribe",  "--bind-to", "none", "--mca", "btl", "self,vader,tcp",
+          "-np",    std::to_string(size),  LITESPARK_MPI_RANK, task};
+}
+
+class MpiConformance : public testing::TestWithParam<int> {};
+
+TEST_P(MpiConformance, RanksDoWhatEveryCallSays) {
+  RankProcesses job({mpirun(GetParam(), "conformance")});
+  ASSERT_TRUE(job.await_ends(180));
+  EXPECT_EQ(job.exit_code(0), 0) << job.output(0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, MpiConformance, testing::Values(1, 2, 3, 4), testing::PrintToStringParamName());
+
+TEST(MpiCommunicator, RanksEndEveryFaultInAnErrorThatNamesIt) {
+  RankProcesses job({mpirun(3, "faults")});
+  ASSERT_TRUE(job.await_ends(120));
+  size_t found = 0;
+  for (size_t at = 0; (at = job.output(0).find("all faults were found", at)) != std::string::npos; ++at) ++found;
+  EXPECT_EQ(found, 3u) << job.output(0);
+}
+
+/// Process ids by rank, from the lines that each rank prints when it is connected.
+std::map<int, int> processes_of(const std::string& output) {
+  std::map<int, int> processes;
+  std::istringstream lines(output);
+  for (int rank = 0, process = 0; lines >> rank >> process;) processes[rank] = process;
+  return processes;
+}
+
+// fault:B5
+TEST(MpiCommunicator, AStoppedRankEndsTheOthersAtTheDeadlineWhoNameIt) {
+  RankProcesses job({mpirun(3, "endless")});
+  ASSERT_TRUE(job.await_lines(0, 3, 60));
+  const std::map<int, int> processes = processes_of(job.output(0));
+  ASSERT_EQ(processes.size(), 3u) << job.output(0);
+  kill(processes.at(2), SIGSTOP);
+  ASSERT_TRUE(job.await_ends(60));  // mpirun ends the stopped one when the others have failed
+  EXPECT_EQ(job.exit_code(0), static_cast<int>(ExitCode::kPeerLost));
+  EXPECT_TRUE(contains(job.output(0), "no word from rank 2 before the deadline"));
+}
+
+// fault:B4
+TEST(MpiCommunicator, AKilledRankEndsTheJob) {
+  RankProcesses job({mpirun(3, "endless")});
+  ASSERT_TRUE(job.await_lines(0, 3, 60));
+  const std::map<int, int> processes = processes_of(job.output(0));
+  ASSERT_EQ(processes.size(), 3u) << job.output(0);
+  kill(processes.at(1), SIGKILL);
+  ASSERT_TRUE(job.await_ends(60));
+  EXPECT_NE(job.exit_code(0), 0);
+}
+
+}  // namespace
+}  // namespace litespark

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rank_processes.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "dist/tcp.h"
+
+namespace litespark::test {
+
+RankProcesses::RankProcesses(const std::vector<std::vector<std::string>>& commands) {
+  for (const std::vector<std::string>& command : commands) {
+    std::array<int, 2> ends = {};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    std::vector<char*> arguments;
+    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    Rank& rank = ranks_.emplace_back();
+    const int status = posix_spawnp(&rank.process, arguments[0], &actions, nullptr, arguments.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    ::close(ends[1]);
+    rank.pipe = ends[0];
+    if (status != 0) throw std::runtime_error("cannot start " + command[0]);
+  }
+}
+
+RankProcesses::~RankProcesses() {
+  for (Rank& rank : ranks_) {
+    if (rank.process > 0 && !rank.has_ended) {
+      kill(rank.process, SIGKILL);
+      waitpid(rank.process, nullptr, 0);
+    }
+    ::close(rank.pipe);
+  }
+}
+
+void RankProcesses::read_some(Rank& rank) {
+  std::array<char, 4096> part;
+  while (true) {
+    const ssize_t count = read(rank.pipe, part.data(), part.size());
+    if (count <= 0) return;
+    rank.output.append(part.data(), static_cast<size_t>(count));
+  }
+}
+
+bool RankProcesses::await_lines(int number, int num_lines, double seconds) {
+  Rank& rank = ranks_[static_cast<size_t>(number)];
+  const auto deadline = dist::in_seconds(seconds);
+  while (dist::Clock::now() < deadline) {
+    const bool is_at_its_end = has_ended(number);
+    read_some(rank);
+    if (is_at_its_end || std::count(rank.output.begin(), rank.output.end(), '\n') >= num_lines) return true;
+    pollfd entry = {.fd = rank.pipe, .events = POLLIN, .revents = 0};
+    poll(&entry, 1, 50);
+  }
+  return false;
+}
+
+void RankProcesses::send_signal(int rank, int number) {
+  kill(ranks_[static_cast<size_t>(rank)].process, number);
+}
+
+bool RankProcesses::has_ended(int number) {
+  Rank& rank = ranks_[static_cast<size_t>(number)];
+  int status = 0;
+  if (!rank.has_ended && waitpid(rank.process, &status, WNOHANG) == rank.process) {
+    rank.has_ended = true;
+    rank.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  return rank.has_ended;
+}
+
+bool RankProcesses::await_ends(double seconds, int except) {
+  const auto deadline = dist::in_seconds(seconds);
+  while (true) {
+    bool have_ended = true;
+    for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
+      read_some(ranks_[static_cast<size_t>(rank)]);  // a full pipe would hold its writer
+      if (rank != except && !has_ended(rank)) have_ended = false;
+    }
+    if (have_ended) break;
+    if (dist::Clock::now() > deadline) return false;
+    usleep(10000);
+  }
+  for (Rank& rank : ranks_) read_some(rank);
+  return true;
+}
+
+int free_port() {
+  const dist::Socket socket = dist::listen_on("127.0.0.1", 0);
+  return dist::port_of(socket);
+}
+
+}  // namespace litespark::test

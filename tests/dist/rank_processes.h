@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real processes as ranks: started by a test, read line by line, struck with signals, and never left behind.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace litespark::test {
+
+class RankProcesses {
+ public:
+  /// Starts one process for each command. Throws std::runtime_error.
+  explicit RankProcesses(const std::vector<std::vector<std::string>>& commands);
+  /// Kills what still runs.
+  ~RankProcesses();
+  RankProcesses(const RankProcesses&) = delete;
+  RankProcesses& operator=(const RankProcesses&) = delete;
+
+  /// Reads the process's output until `num_lines` lines have come in all, or its end. False when `seconds` pass before.
+  bool await_lines(int rank, int num_lines, double seconds);
+  void send_signal(int rank, int number);
+  /// Waits for the end of all but `except`, at most `seconds`. False when one of them still runs.
+  bool await_ends(double seconds, int except = -1);
+  bool has_ended(int rank);
+
+  const std::string& output(int rank) const { return ranks_[static_cast<size_t>(rank)].output; }
+  /// Exit code, or 128 + signal. After its end.
+  int exit_code(int rank) const { return ranks_[static_cast<size_t>(rank)].exit_code; }
+
+ private:
+  struct Rank {
+    int process = -1;
+    int pipe = -1;
+    std::string output;
+    int exit_code = -1;
+    bool has_ended = false;
+  };
+  void read_some(Rank& rank);
+
+  std::vector<Rank> ranks_;
+};
+
+/// A port of 127.0.0.1 that was free a moment ago.
+int free_port();
+
+}  // namespace litespark::test
