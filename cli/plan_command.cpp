@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// `litespark plan`: the memory that a run will take, before it starts.
+// `litespark plan`: what a run will take, before it starts, and how far such predictions were from measured runs.
 #include <iostream>
 
 #include "commands.h"
+#include "core/text_table.h"
+#include "plan/forecast_report.h"
 #include "plan/memory_table.h"
+#include "plan/run_advice.h"
+#include "plan/tape_counts.h"
+#include "plan_forecast.h"
+#include "plan_validation.h"
 #include "run_setup.h"
-#include "spec/run_program.h"
 
 namespace litespark::cli {
 namespace {
@@ -14,8 +19,8 @@ class PlanCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {.name = "plan",
-            .purpose = "Prints the memory that a run will take, by owner and phase; allocates nothing.",
-            .positionals = {{.name = "RUN.toml", .help = "The run file, as for train."}},
+            .purpose = "Prints the memory, time, energy, carbon and money that a run will take; allocates nothing.",
+            .positionals = {{.name = "RUN.toml", .help = "The run file, as for train.", .is_required = false}},
             .example =
                 "litespark plan configs/llama-3.2-3b.toml --train.micro_batch=0 --train.accumulation=16 "
                 "--device-memory=64GiB"};
@@ -32,40 +37,102 @@ class PlanCommand final : public Command {
                 .help = "Short for --cluster.gpus=N.",
                 .unit = "devices",
                 .range = between(1, 1 << 20)});
+    request_.visit(fields);
+    fields.add({.path = "validate",
+                .value = &validation_.rows,
+                .help = "Instead of a plan: predict each row of a file of measured runs and print the errors."});
+    fields.add({.path = "fit",
+                .value = &validation_.fit,
+                .help = "With --validate: nothing, one factor a type of hardware from one-node rows, or from all.",
+                .choices = {"none", "scalar", "all"}});
+    fields.add({.path = "fit-from",
+                .value = &validation_.fit_from,
+                .help = "With --validate: another file of rows to fit on."});
   }
 
   void visit_file(Fields& fields) override { defaults_.visit(fields); }
 
   ExitCode run(const CommandLine& line) override {
+    if (!validation_.rows.empty()) return run_validation(line);
+    if (!validation_.fit_from.empty()) {
+      throw ConfigError("command line", "--fit-from needs --validate", validation_.fit_from, "--validate=ROWS.csv");
+    }
+    if (line.positionals.empty()) {
+      throw ConfigError("command line", "something to plan is missing", "no run file",
+                        "RUN.toml, or --validate=ROWS.csv");
+    }
     const RunConfig asked = load_run(with_gpus(line, gpus_));
     const PlannedSizes sizes(asked);
     const ModelConfig model = model_of(asked);
-    // What is free here says nothing about the machine that will train.
-    std::optional<int64_t> device_memory;
-    if (!device_memory_.empty()) device_memory = parse_size("--device-memory", device_memory_);
     // A run that does not fit is shown before it is refused, unless there is no micro-batch to show.
     SettledRun settled{.config = asked, .note = {}};
     std::optional<ConfigError> refusal;
     try {
-      settled = fit_into_memory(asked, model, sizes.get(), device_memory);
+      settled = fit_into_memory(asked, model, sizes.get(), free_bytes());
     } catch (const ConfigError& error) {
       if (asked.train.micro_batch == 0) throw;
       refusal = error;
     }
     const RunConfig& config = settled.config;
-    const Program program = make_llama_program(model, training_options(config), sizes.get());
-    const MemoryTable table = make_memory_table(program);
-    if (json_) {
-      std::cout << "{\"model\": {\"parameters\": " << program.params.num_parameters
-                << "}, \"memory\": " << memory_table_json(table) << "}\n";
-    } else {
-      std::cout << settled.note << run_headline(config, program) << "\n" << format_memory_table(table) << std::flush;
-    }
+    const Program program = make_llama_program(model, planned_options(config), sizes.get());
+    const RunForecast forecast = make_forecast(request_, config, model, program);
+    print(settled, program, forecast);
+    write_files(request_, forecast, config);
     if (refusal) throw *refusal;
+    if (!forecast.goes_by_tape && !forecast.fits()) {
+      throw ConfigError(
+          "cluster", "the run does not fit", bytes_text(static_cast<int64_t>(forecast.memory_bytes)),
+          bytes_text(static_cast<int64_t>(forecast.hardware.memory_bytes())) + " of a " + forecast.hardware.name,
+          "--search says what would");
+    }
     return ExitCode::kDone;
   }
 
  private:
+  /// What is free here says nothing about the machine that will train.
+  std::optional<int64_t> free_bytes() const {
+    if (device_memory_.empty()) return std::nullopt;
+    return parse_size("--device-memory", device_memory_);
+  }
+
+  void print(const SettledRun& settled, const Program& program, const RunForecast& forecast) const {
+    if (request_.csv) {
+      std::cout << forecast_csv_head() << forecast_csv(forecast) << std::flush;
+      return;
+    }
+    const MemoryTable table = make_memory_table(program);
+    std::optional<SearchQuestion> question;
+    if (request_.search) question = search_question(request_, forecast);
+    if (json_) {
+      std::cout << "{\"model\": {\"parameters\": " << program.params.num_parameters
+                << "}, \"memory\": " << memory_table_json(table)
+                << ", \"micro_batch\": " << counts_json(count_micro_batch(program))
+                << ", \"forecast\": " << forecast_json(forecast);
+      if (question) std::cout << ", \"search\": " << search_json(search_layouts(*question));
+      std::cout << "}\n" << std::flush;
+      return;
+    }
+    std::cout << settled.note << run_headline(settled.config, program) << "\n"
+              << format_memory_table(table) << "\n"
+              << counts_text(count_micro_batch(program)) << "\n"
+              << forecast_text(forecast);
+    if (question) std::cout << "\n" << search_text(search_layouts(*question), *question);
+    std::cout << "\n" << advice_text(run_advice(settled.config, forecast)) << std::flush;
+  }
+
+  ExitCode run_validation(const CommandLine& line) {
+    if (!line.positionals.empty() || !line.overrides.empty()) {
+      throw ConfigError("command line", "--validate takes no run file and no keys of one",
+                        line.positionals.empty() ? line.overrides.front().path : line.positionals.front(),
+                        "litespark plan --validate=ROWS.csv");
+    }
+    validation_.json = json_;
+    print_validation(validation_);
+    return ExitCode::kDone;
+  }
+
+  ForecastRequest request_;
+  ValidationRequest validation_;
   std::string device_memory_;
   bool json_ = false;
   std::optional<int64_t> gpus_;

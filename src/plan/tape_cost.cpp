@@ -22,54 +22,58 @@ struct TrafficCounter {
   TensorId inout(std::string_view, TensorId id) const { return add(id, 2); }
 };
 
-struct Arithmetic {
-  double matmul_flops = 0;
-  double attention_flops = 0;
-};
-
 /// Scores and values of the causal half; backward has five such products beside forward's two.
 double attention_flops(const op::AttentionShape& shape, int64_t num_tokens, int products) {
   const double length = shape.window > 0 ? std::min(shape.window, shape.max_length) : shape.max_length;
   return products * static_cast<double>(num_tokens) * length * shape.num_heads * shape.head_dim;
 }
 
-Arithmetic arithmetic_of(const op::AnyOp<TensorId>& any, const TensorTable& tensors) {
-  const auto product = [&](TensorId tall, TensorId wide) {
-    return 2.0 * static_cast<double>(tensors[tall].shape.num_elements()) *
-           static_cast<double>(tensors[wide].shape.last());
-  };
-  if (const auto* op = std::get_if<op::MatmulForward<TensorId>>(&any)) return {.matmul_flops = product(op->x, op->y)};
-  if (const auto* op = std::get_if<op::MatmulBackwardInput<TensorId>>(&any)) {
-    return {.matmul_flops = product(op->dy, op->dx)};
-  }
-  if (const auto* op = std::get_if<op::MatmulBackwardWeight<TensorId>>(&any)) {
-    return {.matmul_flops = product(op->dy, op->x)};
-  }
-  if (const auto* op = std::get_if<op::ScaledMatmul<TensorId>>(&any)) {
-    // Twice the rate: a prediction compares programs, and 8-bit products sustain 1.7 to 1.9 times bf16's.
-    return {.matmul_flops = static_cast<double>(tensors[op->a].shape.num_elements()) *
-                            static_cast<double>(tensors[op->b].shape[0])};
-  }
-  if (const auto* op = std::get_if<op::AttentionForward<TensorId>>(&any)) {
-    return {.attention_flops = attention_flops(op->shape, tensors[op->qkv].shape[0], 2)};
-  }
-  if (const auto* op = std::get_if<op::AttentionBackward<TensorId>>(&any)) {
-    return {.attention_flops = attention_flops(op->shape, tensors[op->qkv].shape[0], 5)};
-  }
-  return {};
+void add_attention(OpWork& work, const op::AttentionShape& shape, int64_t num_tokens, int products) {
+  work.attention_flops = attention_flops(shape, num_tokens, products);
+  work.attention_length = static_cast<double>(shape.max_length);
+  work.attention_width = static_cast<double>(shape.head_dim);
+  work.is_attention_backward = products > 2;
 }
 
 }  // namespace
 
+OpWork op_work(const op::AnyOp<TensorId>& any, const TensorTable& tensors) {
+  OpWork work;
+  const TrafficCounter counter{.tensors = tensors, .bytes = work.bytes};
+  std::visit([&](const auto& op) { static_cast<void>(op.map(counter)); }, any);
+  // [rows, inner] x [inner, columns]
+  const auto product = [&](int64_t rows, int64_t columns, int64_t inner) {
+    work.rows = static_cast<double>(rows);
+    work.columns = static_cast<double>(columns);
+    work.inner = static_cast<double>(inner);
+  };
+  const auto rows_of = [&](TensorId id) { return tensors[id].shape.num_elements() / tensors[id].shape.last(); };
+  const auto last_of = [&](TensorId id) { return tensors[id].shape.last(); };
+  if (const auto* forward = std::get_if<op::MatmulForward<TensorId>>(&any)) {
+    product(rows_of(forward->x), last_of(forward->y), last_of(forward->x));
+  } else if (const auto* input = std::get_if<op::MatmulBackwardInput<TensorId>>(&any)) {
+    product(rows_of(input->dy), last_of(input->dx), last_of(input->dy));
+  } else if (const auto* weight = std::get_if<op::MatmulBackwardWeight<TensorId>>(&any)) {
+    product(last_of(weight->dy), last_of(weight->x), rows_of(weight->dy));
+  } else if (const auto* scaled = std::get_if<op::ScaledMatmul<TensorId>>(&any)) {
+    product(rows_of(scaled->a), tensors[scaled->b].shape[0], last_of(scaled->a));
+    work.is_fp8 = true;
+  } else if (const auto* attention = std::get_if<op::AttentionForward<TensorId>>(&any)) {
+    add_attention(work, attention->shape, tensors[attention->qkv].shape[0], 2);
+  } else if (const auto* gradient = std::get_if<op::AttentionBackward<TensorId>>(&any)) {
+    add_attention(work, gradient->shape, tensors[gradient->qkv].shape[0], 5);
+  }
+  return work;
+}
+
 double predicted_seconds(const Tape& tape, const TensorTable& tensors, const DeviceRates& rates) {
   double seconds = 0;
   for (const TapeEntry& entry : tape.entries()) {
-    double bytes = 0;
-    const TrafficCounter counter{.tensors = tensors, .bytes = bytes};
-    std::visit([&](const auto& op) { static_cast<void>(op.map(counter)); }, entry.op);
-    const Arithmetic arithmetic = arithmetic_of(entry.op, tensors);
-    seconds += std::max({bytes / rates.bytes_per_second, arithmetic.matmul_flops / rates.matmul_flops_per_second,
-                         arithmetic.attention_flops / rates.attention_flops_per_second});
+    const OpWork work = op_work(entry.op, tensors);
+    // 8-bit products sustain 1.7 to 1.9 times the rate of bf16's.
+    const double matmul_rate = rates.matmul_flops_per_second * (work.is_fp8 ? 1.8 : 1.0);
+    seconds += std::max({work.bytes / rates.bytes_per_second, work.matmul_flops() / matmul_rate,
+                         work.attention_flops / rates.attention_flops_per_second});
   }
   return seconds;
 }

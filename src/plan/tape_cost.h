@@ -7,6 +7,21 @@
 
 namespace litespark {
 
+/// What one op on a tape asks of a device.
+struct OpWork {
+  double bytes = 0;  ///< every tensor but scratch once, updated ones twice
+  double rows = 0;   ///< of a product [rows, inner] x [inner, columns]; 0 for other ops
+  double columns = 0;
+  double inner = 0;
+  bool is_fp8 = false;  ///< the product is one of 8-bit floats
+  double attention_flops = 0;
+  double attention_length = 0;
+  double attention_width = 0;  ///< of a head
+  bool is_attention_backward = false;
+  double matmul_flops() const { return 2 * rows * columns * inner; }
+};
+OpWork op_work(const op::AnyOp<TensorId>& op, const TensorTable& tensors);
+
 /// What a device sustains; only the ratios matter to a comparison.
 struct DeviceRates {
   double matmul_flops_per_second = 0;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_forecast.h"
+
+#include <algorithm>
+
+#include "backend_choice.h"
+#include "io/file.h"
+#include "io/run_file.h"
+#include "meter/carbon.h"
+#include "plan/step_replay.h"
+#include "report/forecast_page.h"
+
+namespace litespark::cli {
+namespace {
+
+/// What the forecast needs to know of the place: the run file's own keys.
+EnergyQuestion energy_of(const MeterSection& meter) {
+  const GridIntensity grid = grid_intensity(meter.grid, meter.grid_intensity);
+  EnergyQuestion energy;
+  energy.pue = meter.pue;
+  energy.grams_per_kwh = grid.grams_per_kwh;
+  energy.intensity_source = grid.country.empty() ? grid.source : grid.country + ", " + grid.source;
+  energy.price_per_kwh = meter.price_per_kwh.value_or(0);
+  return energy;
+}
+
+bool runs_on_cpu(const RunConfig& config) {
+  return config.device.kind != DeviceKind::kCuda && !wants_cuda(config);
+}
+
+}  // namespace
+
+void ForecastRequest::visit(Fields& fields) {
+  fields.add({.path = "hardware",
+              .value = &hardware,
+              .help =
+                  "What to forecast for: a known name (a100, h100, h200, b200, ...) or a TOML file that describes a "
+                  "machine. Default: cluster.hardware, or the CPU for a run on one."});
+  fields.add(
+      {.path = "search",
+       .value = &search,
+       .help = "Also try all layouts over the run's devices, with micro-batch and recompute, and say what fits."});
+  fields.add({.path = "goal",
+              .value = &goal,
+              .help = "What --search looks for.",
+              .choices = {"fastest", "cheapest", "greenest"}});
+  fields.add({.path = "csv", .value = &csv, .help = "Print the forecast as one line under a head, for sweeps."});
+  fields.add({.path = "page", .value = &page, .help = "Write the forecast to this file, as one HTML page."});
+  fields.add({.path = "trace",
+              .value = &trace,
+              .help = "Play one step event by event and write it to this file, for chrome://tracing or Perfetto."});
+  fields.add({.path = "spread",
+              .value = &spread,
+              .help = "With --trace: devices differ by exp(spread x a normal's size), drawn from the run's seed.",
+              .range = between(0, 1)});
+}
+
+Hardware hardware_of(const std::string& name_or_file) {
+  if (!name_or_file.ends_with(".toml")) return hardware_named(name_or_file);
+  Hardware hardware;
+  read_toml(read_toml_text(name_or_file), name_or_file, Fields::of(hardware));
+  hardware.validate();
+  return hardware;
+}
+
+RunForecast make_forecast(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model,
+                          const Program& program) {
+  std::string name = request.hardware;
+  if (name.empty()) name = runs_on_cpu(config) ? "cpu" : config.cluster.hardware;
+  RunForecast forecast = forecast_run({.config = config,
+                                       .model = model,
+                                       .program = program,
+                                       .hardware = hardware_of(name),
+                                       .energy = energy_of(config.meter)});
+  // The program was made with a CPU's packed copies, whatever it is forecast for.
+  if (runs_on_cpu(config) && !request.hardware.empty()) forecast.memory_is_exact = false;
+  return forecast;
+}
+
+SearchQuestion search_question(const ForecastRequest& request, const RunForecast& forecast) {
+  SearchQuestion question;
+  question.workload = forecast.workload;
+  question.software = litespark_software();
+  question.hardware = forecast.hardware;
+  question.gpus = forecast.workload.layout.gpus();
+  question.goal = request.goal;
+  return question;
+}
+
+void write_files(const ForecastRequest& request, const RunForecast& forecast, const RunConfig& config) {
+  constexpr int64_t kMostGpus = 16384;
+  if (!request.page.empty()) {
+    AtomicFile file(request.page);
+    file.write(report::forecast_page(forecast, weak_scaling(forecast, kMostGpus), config.out + ": the plan"));
+    file.commit();
+  }
+  if (request.trace.empty()) return;
+  ReplayQuestion question;
+  question.workload = forecast.workload;
+  question.software = litespark_software();
+  question.hardware = forecast.hardware;
+  question.seed = static_cast<uint64_t>(config.seed);
+  question.spread = request.spread;
+  AtomicFile file(request.trace);
+  file.write(chrome_trace(replay_step(question)));
+  file.commit();
+}
+
+}  // namespace litespark::cli

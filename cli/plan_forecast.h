@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `litespark plan` says beside the memory table: the forecast of a run on given hardware, the search for a better
+// layout, one step as a trace.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/fields.h"
+#include "plan/layout_search.h"
+#include "plan/run_forecast.h"
+
+namespace litespark::cli {
+
+/// Options of the command.
+struct ForecastRequest {
+  std::string hardware;  ///< a name or a TOML file; empty: cluster.hardware, or the CPU for a CPU run
+  bool search = false;
+  SearchGoal goal = SearchGoal::kFastest;
+  bool csv = false;
+  std::string page;   ///< HTML file to write
+  std::string trace;  ///< file to write one step to
+  double spread = 0;  ///< of the devices' speed, for the trace
+
+  void visit(Fields& fields);
+};
+
+/// By name, or from a file that ends in .toml (configs/hardware has an example). Throws ConfigError.
+Hardware hardware_of(const std::string& name_or_file);
+
+RunForecast make_forecast(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model,
+                          const Program& program);
+
+/// Layouts of the run over its devices.
+SearchQuestion search_question(const ForecastRequest& request, const RunForecast& forecast);
+
+/// Writes what the request names: the page, the trace of one step. Throws IoError.
+void write_files(const ForecastRequest& request, const RunForecast& forecast, const RunConfig& config);
+
+}  // namespace litespark::cli

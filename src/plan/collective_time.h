@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a collective takes: latency x steps + bytes / bandwidth with NCCL's own constants, and the choice among
+// ring, tree and in-switch reduction by which is fastest.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/hardware.h"
+
+namespace litespark {
+
+enum class Collective : uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
+
+/// Ranks as they lie on nodes: `ranks_a_node` of each, at most as many as the node has devices.
+struct Group {
+  int64_t ranks = 1;
+  int64_t ranks_a_node = 1;
+  double nodes() const { return static_cast<double>((ranks + ranks_a_node - 1) / ranks_a_node); }
+};
+
+/// `ranks` of which neighbours are `stride` devices apart.
+Group strided_group(int64_t ranks, int64_t stride, const Hardware& hardware);
+
+/// Bytes a second that each rank of a long ring sends and receives: the slower of the link and the network cards of the
+/// node's members, with what the protocol reaches of them.
+double ring_rate(const Group& group, const Hardware& hardware, bool one_network_card = false);
+
+/// Seconds for arrays of `bytes` (all-gather and reduce-scatter: of the whole array).
+double collective_seconds(Collective kind, double bytes, const Group& group, const Hardware& hardware,
+                          bool one_network_card = false);
+
+/// The ring in closed form: 2 (N - 1) alpha + 2 (N - 1) / N S beta, alpha in seconds a hop, beta in seconds a byte. No
+/// unit of beta = 65 and 32 gives 28 and 15 ms for 100 MB over 1024 ranks (claim:C9; docs/planner.md).
+double ring_formula_seconds(double bytes, double ranks, double alpha, double beta);
+
+/// What nccl-tests calls bus bandwidth: bytes a second through one rank, comparable over group sizes.
+double bus_bandwidth(Collective kind, double bytes, const Group& group, const Hardware& hardware);
+
+/// Bytes that one rank sends for an array of `bytes`, over `bytes`: 2 (n - 1) / n for an all-reduce, (n - 1) / n else.
+double bus_factor(Collective kind, double ranks);
+
+}  // namespace litespark

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/run_forecast.h"
+
+#include "core/error.h"
+#include "plan/tape_time.h"
+#include "spec/run_program.h"
+
+namespace litespark {
+namespace {
+
+LayerRecompute recompute_of(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::kNone: return LayerRecompute::kNone;
+    case Recompute::kNormAct:
+    case Recompute::kAttention: return LayerRecompute::kSelective;
+    default: return LayerRecompute::kFull;
+  }
+}
+
+StepSeconds tape_step(const ForecastQuestion& question, const Workload& workload) {
+  StepSeconds step = program_seconds(question.program, question.config.train.accumulation, question.hardware);
+  step.tokens_per_second = workload.step_tokens() / step.total;
+  step.model_tflops = workload.shape.training_flops_per_token(static_cast<double>(workload.seq_len)) *
+                      step.tokens_per_second / static_cast<double>(workload.layout.dp) / 1e12;
+  return step;
+}
+
+}  // namespace
+
+Workload workload_of_run(const RunConfig& config, const ModelConfig& model) {
+  Workload workload;
+  workload.shape = shape_of(model);
+  workload.seq_len = config.data.seq_len;
+  workload.micro_batch = config.train.micro_batch;
+  workload.global_batch = config.sequences_per_step();
+  workload.recompute = recompute_of(config.memory.recompute);
+  workload.layout.dp = config.cluster.data_parallel();
+  workload.layout.tp = config.cluster.tp;
+  workload.layout.pp = config.cluster.pp;
+  workload.layout.cp = config.cluster.cp;
+  workload.layout.ep = config.cluster.ep;
+  check_workload(workload);
+  return workload;
+}
+
+bool goes_by_tape(const ClusterSection& cluster) {
+  return cluster.tp == 1 && cluster.pp == 1 && cluster.cp == 1 && cluster.ep == 1;
+}
+
+ProgramOptions planned_options(const RunConfig& config) {
+  ProgramOptions options = training_options(config);
+  if (goes_by_tape(config.cluster)) options.data_ranks = config.cluster.data_parallel();
+  return options;
+}
+
+RunForecast forecast_run(const ForecastQuestion& question) {
+  question.hardware.validate();
+  RunForecast out;
+  out.hardware = question.hardware;
+  out.workload = workload_of_run(question.config, question.model);
+  out.goes_by_tape = goes_by_tape(question.config.cluster);
+  if (out.goes_by_tape && question.program.options.data_ranks != out.workload.layout.dp) {
+    throw InternalError("plan", "the program is for other ranks", question.program.options.data_ranks,
+                        out.workload.layout.dp);
+  }
+  if (out.goes_by_tape) {
+    out.step = tape_step(question, out.workload);
+    out.memory_bytes = static_cast<double>(question.program.memory->total_bytes() + question.program.beyond_plan_bytes);
+    out.memory_is_exact = question.program.sizes_are_exact;
+  } else {
+    out.step = step_seconds(out.workload, litespark_software(), question.hardware);
+    out.memory_bytes = layout_memory(out.workload, litespark_software()).total();
+  }
+  out.tokens = out.workload.step_tokens() * static_cast<double>(question.config.train.steps);
+  out.hours = out.step.total * static_cast<double>(question.config.train.steps) / 3600;
+  out.energy = question.energy;
+  out.energy.hours = out.hours;
+  out.energy.gpus = static_cast<double>(out.workload.layout.gpus());
+  out.energy.busy_share = busy_share(out.step);
+  out.cost = energy_cost(out.energy, question.hardware);
+  return out;
+}
+
+std::vector<ScalingPoint> weak_scaling(const RunForecast& forecast, int64_t most_gpus) {
+  std::vector<ScalingPoint> points;
+  Workload workload = forecast.workload;
+  double level = 0;
+  while (workload.layout.gpus() <= most_gpus) {
+    const double rate = step_seconds(workload, litespark_software(), forecast.hardware).tokens_per_second;
+    if (level == 0) level = forecast.step.tokens_per_second / rate;
+    points.push_back({workload.layout.gpus(), level * rate});
+    workload.layout.dp *= 2;
+    workload.global_batch *= 2;
+  }
+  return points;
+}
+
+}  // namespace litespark

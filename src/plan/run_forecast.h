@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forecast of a run file on given hardware: time of a step, memory of a device, energy, carbon and money of the
+// whole run. A run on one device or with data parallelism alone goes by its own tape; other layouts by closed forms.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/energy_cost.h"
+#include "plan/layout_memory.h"
+#include "spec/program.h"
+#include "spec/run_config.h"
+
+namespace litespark {
+
+struct ForecastQuestion {
+  const RunConfig& config;
+  const ModelConfig& model;
+  const Program& program;  ///< of planned_options(config)
+  Hardware hardware;
+  /// Grid, overhead, price; hours and devices are filled in.
+  EnergyQuestion energy;
+};
+
+struct RunForecast {
+  Workload workload;
+  Hardware hardware;
+  StepSeconds step;
+  bool goes_by_tape = false;
+  double memory_bytes = 0;  ///< of the fullest device
+  bool memory_is_exact = false;
+  double hours = 0;  ///< of the whole run
+  double tokens = 0;
+  EnergyCost cost;
+  EnergyQuestion energy;
+  bool fits() const { return memory_bytes <= hardware.memory_bytes(); }
+  double joules_per_token() const { return cost.device_kwh * 3.6e6 / tokens; }
+};
+
+/// What a run file asks for, as a workload. Throws ConfigError for a layout that cannot be.
+Workload workload_of_run(const RunConfig& config, const ModelConfig& model);
+
+/// Whether training runs this layout by a tape of one rank: data parallelism alone.
+bool goes_by_tape(const ClusterSection& cluster);
+
+/// training_options, shared between the data-parallel ranks where that is all.
+ProgramOptions planned_options(const RunConfig& config);
+
+RunForecast forecast_run(const ForecastQuestion& question);
+
+/// Tokens a second over devices.
+struct ScalingPoint {
+  int64_t gpus = 0;
+  double tokens_per_second = 0;
+};
+
+/// The same run with more data-parallel ranks and as many more sequences a step: doublings up to `most_gpus`. The first
+/// point is the forecast; the closed form gives the shape.
+std::vector<ScalingPoint> weak_scaling(const RunForecast& forecast, int64_t most_gpus);
+
+}  // namespace litespark

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/step_time.h"
+
+#include <algorithm>
+
+#include "plan/collective_time.h"
+
+namespace litespark {
+namespace {
+
+double real(int64_t value) {
+  return static_cast<double>(value);
+}
+
+/// Layers of one stage, and the head where it is: the mean layer times their number.
+struct StageSeconds {
+  LayerSeconds sum;
+  double slowest = 0;
+};
+
+void add(LayerSeconds& sum, const LayerSeconds& layer, double times) {
+  sum.forward += times * layer.forward;
+  sum.backward += times * layer.backward;
+  sum.matmul += times * layer.matmul;
+  sum.attention += times * layer.attention;
+  sum.pointwise += times * layer.pointwise;
+  sum.recompute += times * layer.recompute;
+  sum.tensor += times * layer.tensor;
+  sum.context += times * layer.context;
+  sum.expert += times * layer.expert;
+}
+
+StageSeconds stage_seconds(const Workload& workload, const Software& software, const Hardware& hardware) {
+  const TransformerShape& shape = workload.shape;
+  const double layers = layers_of_fullest_stage(workload);
+  const double with_experts = real(shape.expert_layers()) / real(shape.layers);
+  StageSeconds stage;
+  LayerSeconds mean;
+  if (with_experts < 1) add(mean, layer_seconds(workload, software, hardware, false), 1 - with_experts);
+  if (with_experts > 0) add(mean, layer_seconds(workload, software, hardware, true), with_experts);
+  const LayerSeconds head = head_seconds(workload, software, hardware);
+  const int64_t slots = workload.layout.pp * workload.layout.vpp;
+  const bool has_head_slot = shape.layers % slots != 0 && (shape.layers + 2) % slots == 0;
+  if (workload.layout.pp == 1) {
+    add(stage.sum, mean, layers);
+    add(stage.sum, head, 1);
+    stage.slowest = stage.sum.total();
+    return stage;
+  }
+  add(stage.sum, mean, layers);
+  if (has_head_slot) {
+    stage.slowest = std::max(layers * mean.total(), (layers - 1) * mean.total() + head.total());
+  } else {
+    // The last stage is late by the head in each micro-batch; half of it is taken up by the others' slack.
+    stage.slowest = layers * mean.total() + 0.5 * head.total();
+  }
+  return stage;
+}
+
+/// Gathers forward and backward, and one reduction, of every layer in each micro-batch.
+double sharded_layers_seconds(const Workload& workload, const Software& software, const Hardware& hardware) {
+  const Layout& layout = workload.layout;
+  const double parts = real(layout.tp) * real(layout.pp);
+  const Group group = strided_group(layout.data_ranks(), layout.tp, hardware);
+  if (group.ranks < 2) return 0;
+  const double layers = layers_of_fullest_stage(workload) + 1;
+  const double each = workload.shape.parameters() / parts / layers;
+  const double gathers = software.keeps_gathered ? 1 : 2;
+  const double gather = collective_seconds(Collective::kAllGather, software.weight_bytes * each, group, hardware,
+                                           software.one_network_card);
+  const double reduce = collective_seconds(Collective::kReduceScatter, software.gradient_bytes * each, group, hardware,
+                                           software.one_network_card);
+  return layers * (gathers * gather + reduce);
+}
+
+/// The sum of gradients over data-parallel ranks, and gathering the updated weights.
+double gradient_seconds(const Workload& workload, const Software& software, const Hardware& hardware) {
+  const Layout& layout = workload.layout;
+  const Group group = strided_group(layout.data_ranks(), layout.tp, hardware);
+  const double parts = real(layout.tp) * real(layout.pp);
+  const double weights = workload.shape.parameters() / parts;
+  if (!software.shards_optimizer) {
+    return collective_seconds(Collective::kAllReduce, software.gradient_bytes * weights, group, hardware);
+  }
+  return collective_seconds(Collective::kReduceScatter, software.gradient_bytes * weights, group, hardware) +
+         collective_seconds(Collective::kAllGather, software.weight_bytes * weights, group, hardware);
+}
+
+/// Experts are held once in ep ranks rather than on each.
+double held_parameters(const Workload& workload) {
+  const TransformerShape& shape = workload.shape;
+  double held = shape.parameters();
+  if (shape.experts) {
+    const double routed = real(shape.expert_layers()) * real(shape.experts->experts) * shape.expert_parameters();
+    held -= routed * (1 - 1 / real(workload.layout.ep));
+  }
+  return held / (real(workload.layout.tp) * real(workload.layout.pp));
+}
+
+double optimizer_seconds(const Workload& workload, const Software& software, const Hardware& hardware) {
+  // Gradient, master and moments read, master, moments and weight written, some of them twice.
+  constexpr double kBytes = 40;
+  const double ranks = software.shards_layers || software.shards_optimizer ? real(workload.layout.data_ranks()) : 1;
+  return kBytes * held_parameters(workload) / ranks / hardware.memory_rate();
+}
+
+}  // namespace
+
+std::vector<std::pair<const char*, double>> step_parts(const StepSeconds& step) {
+  return {{"matmul", step.matmul},
+          {"attention", step.attention},
+          {"passes over memory", step.pointwise},
+          {"recompute", step.recompute},
+          {"tensor parallelism", step.tensor},
+          {"context parallelism", step.context},
+          {"experts", step.expert},
+          {"pipeline waiting", step.bubble},
+          {"sharded layers", step.sharded},
+          {"sum of gradients", step.gradients},
+          {"update", step.optimizer}};
+}
+
+StepSeconds step_seconds(const Workload& workload, const Software& software, const Hardware& hardware,
+                         double slowness) {
+  check_workload(workload);
+  hardware.validate();
+  const StageSeconds stage = stage_seconds(workload, software, hardware);
+  const double passes = workload.micro_batches();
+  const Layout& layout = workload.layout;
+  StepSeconds out;
+  const auto put = [&](double& to, double seconds) {
+    to = slowness * software.stretch * seconds;
+    out.total += to;
+  };
+  const double recomputed = stage.sum.recompute;
+  // A recomputed layer repeats its communication too; all of it is shown as recomputation.
+  const LayerSeconds& sum = stage.sum;
+  put(out.matmul, passes * sum.matmul);
+  put(out.attention, passes * sum.attention);
+  put(out.pointwise, passes * sum.pointwise);
+  put(out.recompute, passes * recomputed);
+  put(out.tensor, passes * sum.tensor);
+  put(out.context, passes * sum.context);
+  put(out.expert, passes * sum.expert);
+  const double waiting = real(layout.pp - 1) / real(layout.vpp) * stage.slowest;
+  put(out.bubble, passes * (stage.slowest - sum.total()) + waiting);
+  if (software.shards_layers) {
+    const double gathering = sharded_layers_seconds(workload, software, hardware);
+    const double hidden = std::min(gathering, stage.slowest);
+    // In a pipeline weights stay gathered, and gradients are summed once.
+    const double times = layout.pp > 1 ? 1 : passes;
+    put(out.sharded, times * (gathering - hidden + software.sharded_exposed * hidden));
+  } else {
+    put(out.gradients, software.data_exposed * gradient_seconds(workload, software, hardware));
+  }
+  put(out.optimizer, optimizer_seconds(workload, software, hardware));
+  out.tokens_per_second = workload.step_tokens() / out.total;
+  out.model_tflops = workload.shape.training_flops_per_token(real(workload.seq_len)) * out.tokens_per_second /
+                     real(layout.gpus()) / 1e12;
+  return out;
+}
+
+}  // namespace litespark

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/tape_time.h"
+
+#include <algorithm>
+#include <map>
+#include <variant>
+
+#include "plan/collective_time.h"
+#include "plan/layer_time.h"
+#include "plan/tape_cost.h"
+
+namespace litespark {
+namespace {
+
+/// Our matmuls are chosen by timing a library's plans, where others take its first guess: what that is worth on the
+/// H200's measured runs (docs/planner.md).
+Hardware with_searched_matmuls(Hardware hardware, DType compute) {
+  constexpr double kEfficiency = 1.0;
+  constexpr double kHalfK = 0.1;
+  hardware.matmul_efficiency = std::min(1.0, kEfficiency * hardware.matmul_efficiency);
+  hardware.matmul_half_k *= kHalfK;
+  // Half as many 32-bit numbers fit a vector or a matrix unit.
+  if (compute == DType::kF32) hardware.bf16_tflops /= 2;
+  return hardware;
+}
+
+/// Walks over the tapes of a step with two clocks: the ops', and the communicator's.
+class TapeClock {
+ public:
+  TapeClock(const Program& program, const Hardware& hardware)
+      : program_(program),
+        hardware_(with_searched_matmuls(hardware, program.options.compute)),
+        group_(strided_group(program.options.data_ranks, 1, hardware)) {}
+
+  void run(Phase phase, int64_t times = 1) {
+    const Tape* const tape = program_.tape(phase);
+    if (tape == nullptr) return;
+    const bool is_update = phase == Phase::kOptimizer || phase == Phase::kPack;
+    for (int64_t i = 0; i < times; ++i) {
+      for (const TapeEntry& entry : tape->entries()) run_op(entry.op, is_update);
+    }
+  }
+
+  /// Whatever is under way ends with the step.
+  StepSeconds end() {
+    wait_until(communicator_free_);
+    step_.total = now_;
+    return step_;
+  }
+
+ private:
+  void run_op(const op::AnyOp<TensorId>& any, bool is_update) {
+    if (const auto* scatter = std::get_if<op::ReduceScatter<TensorId>>(&any)) {
+      start_call(Collective::kReduceScatter, scatter->data, scatter->call);
+    } else if (const auto* gather = std::get_if<op::AllGather<TensorId>>(&any)) {
+      start_call(Collective::kAllGather, gather->data, gather->call);
+    } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&any)) {
+      wait_until(call_ends_[wait->call]);
+    } else {
+      compute(op_work(any, program_.tensors), is_update);
+    }
+  }
+
+  void start_call(Collective kind, TensorId data, int call) {
+    const auto bytes = static_cast<double>(program_.tensors[data].bytes());
+    communicator_free_ = std::max(communicator_free_, now_) + collective_seconds(kind, bytes, group_, hardware_);
+    call_ends_[call] = communicator_free_;
+  }
+
+  void wait_until(double end) {
+    if (end <= now_) return;
+    step_.gradients += end - now_;
+    now_ = end;
+  }
+
+  void compute(const OpWork& work, bool is_update) {
+    const double traffic = work.bytes / hardware_.memory_rate() + 1e-6 * hardware_.op_overhead_us;
+    double seconds = traffic;
+    double* to = is_update ? &step_.optimizer : &step_.pointwise;
+    if (work.inner > 0) {
+      // Sums of 32 bits are part of the op's traffic, which matmul_seconds does not see.
+      seconds =
+          std::max(traffic, matmul_seconds(work.rows, work.columns, work.inner, hardware_, OperandPrecision::kBF16));
+      to = &step_.matmul;
+    } else if (work.attention_flops > 0) {
+      const double rate = attention_rate(hardware_, AttentionKernel::kVendor, work.attention_length,
+                                         work.attention_width, work.is_attention_backward);
+      seconds = std::max(traffic, work.attention_flops / rate);
+      to = &step_.attention;
+    }
+    *to += seconds;
+    now_ += seconds;
+  }
+
+  const Program& program_;
+  Hardware hardware_;
+  Group group_;
+  StepSeconds step_;
+  double now_ = 0;
+  double communicator_free_ = 0;
+  std::map<int, double> call_ends_;
+};
+
+}  // namespace
+
+StepSeconds program_seconds(const Program& program, int64_t accumulation, const Hardware& hardware) {
+  hardware.validate();
+  TapeClock clock(program, hardware);
+  clock.run(Phase::kTrainFirst);
+  const bool has_last = program.tape(Phase::kTrainLast) != nullptr && accumulation > 1;
+  if (accumulation > 1) clock.run(Phase::kTrainNext, accumulation - (has_last ? 2 : 1));
+  if (has_last) clock.run(Phase::kTrainLast);
+  clock.run(Phase::kOptimizer);
+  clock.run(Phase::kPack);
+  return clock.end();
+}
+
+}  // namespace litespark

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// `litespark plan` for hardware that is not here.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "io/run_file.h"
+#include "plan/hardware.h"
+#include "support/error_text.h"
+#include "support/run_program.h"
+#include "support/temporary_folder.h"
+
+namespace litespark {
+namespace {
+
+std::string config(const std::string& name) {
+  return std::string(LITESPARK_SOURCE_DIR) + "/configs/" + name;
+}
+
+ProgramResult plan(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "plan");
+  return run_litespark(arguments);
+}
+
+TEST(PlanForecast, SaysTimeMemoryEnergyAndMoney) {
+  const ProgramResult result = plan({config("llama-3.2-1b.toml"), "--hardware", "h100", "--gpus", "8"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* part : {"forecast for 8 x H100, dp 8", "sum of gradients", "tokens/s", "memory of a device", "kWh",
+                           "kg CO2e", "dollars"}) {
+    EXPECT_TRUE(contains(result.output, part));
+  }
+}
+
+TEST(PlanForecast, JsonAndCsvCarryTheSameStep) {
+  const std::string json = plan({config("llama-3.2-1b.toml"), "--json"}).output;
+  EXPECT_TRUE(contains(json, "\"forecast\": {\"hardware\": \"H200\""));
+  const std::string csv = plan({config("llama-3.2-1b.toml"), "--csv"}).output;
+  EXPECT_TRUE(csv.starts_with("hardware,gpus,dp"));
+  EXPECT_TRUE(contains(csv, "\nH200,1,1,1,1,1,1,1,"));
+}
+
+TEST(PlanForecast, AHardwareFileIsReadAndTheExampleIsTheH200) {
+  Hardware read;
+  read_toml(test::file_text(config("hardware/h200.toml")), "h200.toml", Fields::of(read));
+  Hardware known = hardware_named("h200");
+  EXPECT_EQ(to_toml(Fields::of(read)), to_toml(Fields::of(known)));
+  const test::TemporaryFolder folder;
+  const auto file =
+      folder.write("mine.toml", "name = \"mine\"\nbf16_tflops = 500\nmemory_gib = 40\nmemory_tbps = 2\nwatts = 300\n");
+  const ProgramResult result = plan({config("llama-3.2-1b.toml"), "--hardware", file.string()});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(contains(result.output, "forecast for 1 x mine"));
+  EXPECT_TRUE(contains(result.output, "n/a"));  // its price
+}
+
+TEST(PlanForecast, SearchSaysWhatFitsAndWhyTheRestDoesNot) {
+  const ProgramResult result =
+      plan({config("llama-3.2-3b.toml"), "--gpus", "16", "--train.accumulation=64", "--search", "--goal=greenest"});
+  EXPECT_TRUE(contains(result.output + result.errors, "ruled out"));
+}
+
+TEST(PlanForecast, ATraceOfOneStepIsWritten) {
+  const test::TemporaryFolder folder;
+  const auto trace = folder.path() / "step.json";
+  const ProgramResult result = plan({config("llama-3.2-1b.toml"), "--gpus=4", "--cluster.pp=4", "--train.micro_batch=1",
+                                     "--train.accumulation=8", "--trace=" + trace.string(), "--spread=0.02",
+                                     "--page=" + (folder.path() / "plan.html").string()});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(contains(test::file_text(trace), "\"name\": \"F7\""));
+  EXPECT_TRUE(contains(test::file_text(folder.path() / "plan.html"), "pipeline waiting"));
+}
+
+TEST(PlanForecast, SixteenThousandDevicesAreForecast) {
+  const ProgramResult result =
+      plan({config("llama-3.2-3b.toml"), "--gpus=16384", "--cluster.tp=8", "--cluster.pp=4", "--search", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(contains(result.output, "\"gpus\": 16384"));
+}
+
+TEST(PlanForecast, WhatCannotBeIsRefusedWithItsReason) {
+  const auto refused = [](std::vector<std::string> arguments, const char* part) {
+    arguments.insert(arguments.begin(), config("llama-3.2-1b.toml"));
+    const ProgramResult result = plan(arguments);
+    EXPECT_EQ(result.exit_code, 2) << part;
+    EXPECT_TRUE(contains(result.errors, part));
+  };
+  refused({"--gpus=0"}, "gpus");
+  refused({"--gpus=3", "--cluster.tp=3"}, "attention heads");
+  refused({"--gpus=8", "--cluster.tp=3"}, "cluster");
+  refused({"--hardware=h201"}, "names no machine that is known");
+  refused({"--hardware=no-such.toml"}, "is not a file");
+  refused({"--gpus=32", "--cluster.pp=32"}, "without a layer");
+  const test::TemporaryFolder folder;
+  const auto file = folder.write("empty.toml", "name = \"empty\"\n");
+  refused({"--hardware", file.string()}, "bf16_tflops");
+}
+
+}  // namespace
+}  // namespace litespark

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// `litespark plan --validate`.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "support/error_text.h"
+#include "support/run_program.h"
+#include "support/temporary_folder.h"
+
+namespace litespark {
+namespace {
+
+std::string rows() {
+  return std::string(LITESPARK_SOURCE_DIR) + "/tests/golden/planner/rows.csv";
+}
+
+TEST(PlanValidation, PrintsErrorsOfPublishedRuns) {
+  const ProgramResult result = run_litespark({"plan", "--validate", rows()});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* part : {"fit scalar", "all sources", "excluded:", "does not state the model's"}) {
+    EXPECT_TRUE(contains(result.output, part));
+  }
+}
+
+TEST(PlanValidation, FitsAreChosenAndTakenFromOtherFiles) {
+  const auto json = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"plan", "--validate", rows(), "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = run_litespark(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return result.output;
+  };
+  EXPECT_TRUE(contains(json({"--fit", "none"}), "\"slowness\": {}"));
+  EXPECT_NE(json({"--fit=all"}), json({}));
+  EXPECT_EQ(json({"--fit-from=" + rows()}), json({}));
+}
+
+TEST(PlanValidation, WhatMakesNoSenseIsRefused) {
+  EXPECT_TRUE(contains(run_litespark({"plan"}).errors, "RUN.toml"));
+  EXPECT_TRUE(contains(run_litespark({"plan", "--validate=no-such.csv"}).errors, "is not a file"));
+  EXPECT_TRUE(contains(run_litespark({"plan", "x.toml", "--validate", rows()}).errors, "takes no run file"));
+  EXPECT_TRUE(contains(run_litespark({"plan", "x.toml", "--fit-from", rows()}).errors, "needs --validate"));
+  const test::TemporaryFolder folder;
+  const auto empty = folder.write("empty.csv", "");
+  const ProgramResult result = run_litespark({"plan", "--validate", empty.string()});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_TRUE(contains(result.errors, "is empty"));
+}
+
+}  // namespace
+}  // namespace litespark

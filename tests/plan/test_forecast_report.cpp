@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/forecast_report.h"
+#include "plan/plan_examples.h"
+#include "support/error_text.h"
+
+namespace litespark {
+namespace {
+
+RunForecast forecast_of_8b() {
+  RunForecast forecast;
+  forecast.hardware = hardware_named("h100");
+  forecast.workload = test::llama_8b_workload();
+  forecast.step = step_seconds(forecast.workload, litespark_software(), forecast.hardware);
+  forecast.memory_bytes = 60e9;
+  forecast.hours = 10;
+  forecast.tokens = 1e9;
+  forecast.energy = {.hours = 10, .gpus = 8, .busy_share = 0.9, .pue = 1.2, .grams_per_kwh = 369};
+  forecast.energy.intensity_source = "a table of 2023";
+  forecast.cost = energy_cost(forecast.energy, forecast.hardware);
+  return forecast;
+}
+
+TEST(ForecastReport, TextShowsTimeMemoryEnergyCarbonAndMoney) {
+  const std::string text = forecast_text(forecast_of_8b());
+  for (const char* part : {"forecast for 8 x H100, dp 8", "matmul", "total", "MFU", "memory of a device", "kWh",
+                           "369 g/kWh (a table of 2023)", "dollars", "modelled, not metered"}) {
+    EXPECT_TRUE(contains(text, part));
+  }
+}
+
+TEST(ForecastReport, WhatIsNotKnownIsNeverZero) {
+  RunForecast forecast = forecast_of_8b();
+  forecast.hardware.price_per_hour = 0;
+  forecast.energy.grams_per_kwh = 0;
+  forecast.memory_bytes = 1e12;
+  EXPECT_TRUE(contains(forecast_text(forecast), "n/a"));
+  EXPECT_TRUE(contains(forecast_text(forecast), "DOES NOT FIT"));
+  const std::string json = forecast_json(forecast);
+  for (const char* part : {"\"rent_dollars\": null", "\"operation_kg_co2e\": null", "\"fits\": false"}) {
+    EXPECT_TRUE(contains(json, part));
+  }
+  EXPECT_TRUE(contains(forecast_csv(forecast), ",no,"));
+  EXPECT_TRUE(contains(forecast_csv(forecast), "n/a"));
+}
+
+TEST(ForecastReport, ALineHasAsManyCellsAsTheHead) {
+  const auto cells = [](const std::string& line) { return std::count(line.begin(), line.end(), ','); };
+  EXPECT_EQ(cells(forecast_csv(forecast_of_8b())), cells(forecast_csv_head()));
+}
+
+}  // namespace
+}  // namespace litespark

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "plan/hardware.h"
+#include "support/error_text.h"
+
+namespace litespark {
+namespace {
+
+TEST(Hardware, IsFoundByNameInAnyCase) {
+  EXPECT_EQ(hardware_named("h200").memory_tbps, 4.8);
+  EXPECT_EQ(hardware_named("A100").bf16_tflops, 312);
+  for (const Hardware& hardware : known_hardware()) EXPECT_NO_THROW(hardware.validate()) << hardware.name;
+}
+
+TEST(Hardware, AnUnknownNameIsRefusedWithTheKnownOnes) {
+  const std::string text = error_text<ConfigError>([] { hardware_named("h201"); });
+  for (const char* part : {"cluster.hardware", "h201", "b200", "did you mean h20"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+}
+
+TEST(Hardware, FreeTextCorrectsTheDataSheet) {
+  const Hardware capped = hardware_in_text("H100-96GB HBM2e 2.4 TB/s, 500 W cap, 400G/GPU (Grand Teton)");
+  const Hardware sheet = hardware_named("h100");
+  EXPECT_EQ(capped.name, "H100");
+  EXPECT_EQ(capped.memory_tbps, 2.4);
+  EXPECT_GT(capped.memory_gib, 90);
+  EXPECT_LT(capped.matmul_efficiency, sheet.matmul_efficiency);
+  EXPECT_LT(capped.attention.flash2, sheet.attention.flash2);
+  EXPECT_EQ(hardware_in_text("A100-80GB SXM, 1600 Gb/s RoCE per node").network_gbps, 25);
+  EXPECT_LT(hardware_in_text("A100 PCIe 40GB").link_gbps, 100);
+  EXPECT_EQ(hardware_in_text("GB200 NVL72").name, "GB200");
+  EXPECT_EQ(hardware_in_text("8x B200 NVLink5").name, "B200");
+}
+
+TEST(Hardware, TextWithoutAKnownMachineHasNoName) {
+  EXPECT_EQ(hardware_in_text("TPU v5p-128").name, "");
+  EXPECT_EQ(hardware_in_text("GH100").name, "");
+  EXPECT_EQ(hardware_in_text("H1000").name, "");
+  EXPECT_EQ(hardware_in_text("8xH100-80GB").name, "H100");
+  EXPECT_EQ(hardware_in_text("A100x8").name, "A100");
+}
+
+TEST(Hardware, WithoutAPeakThereIsNoPlan) {
+  Hardware hardware = hardware_named("h100");
+  hardware.bf16_tflops = 0;
+  EXPECT_NE(error_text<ConfigError>([&] { hardware.validate(); }).find("bf16_tflops"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace litespark

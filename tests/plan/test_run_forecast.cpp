@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "plan/run_forecast.h"
+#include "support/plain_sizes.h"
+
+namespace litespark {
+namespace {
+
+RunConfig small_run() {
+  RunConfig config;
+  config.model.vocab_size = 512;
+  config.model.hidden_size = 256;
+  config.model.intermediate_size = 512;
+  config.model.num_hidden_layers = 4;
+  config.model.num_attention_heads = 4;
+  config.data.seq_len = 128;
+  config.train.steps = 100;
+  config.train.micro_batch = 8;
+  return config;
+}
+
+RunForecast forecast(const RunConfig& config, const char* hardware = "h200") {
+  const ModelConfig model = scratch_model_config(config);
+  const Program program = make_llama_program(model, planned_options(config), PlainSizes());
+  return forecast_run({.config = config,
+                       .model = model,
+                       .program = program,
+                       .hardware = hardware_named(hardware),
+                       .energy = {.pue = 1.2, .grams_per_kwh = 369}});
+}
+
+TEST(RunForecast, OneDeviceGoesByItsTape) {
+  const RunForecast one = forecast(small_run());
+  EXPECT_TRUE(one.goes_by_tape);
+  EXPECT_TRUE(one.fits());
+  EXPECT_GT(one.step.total, 0);
+  EXPECT_NEAR(one.hours, one.step.total * 100 / 3600, 1e-12);
+  EXPECT_EQ(one.tokens, 100.0 * 8 * 128);
+  EXPECT_NEAR(one.step.tokens_per_second, 8 * 128 / one.step.total, 1e-6);
+  EXPECT_GT(one.cost.total_kwh(), 0);
+}
+
+TEST(RunForecast, DataParallelismAddsTheSumOfGradients) {
+  RunConfig config = small_run();
+  const RunForecast one = forecast(config);
+  config.cluster.gpus = 8;
+  const RunForecast eight = forecast(config);
+  EXPECT_TRUE(eight.goes_by_tape);
+  EXPECT_GT(eight.step.gradients, 0);
+  EXPECT_LT(eight.step.optimizer, one.step.optimizer);
+  EXPECT_GT(eight.step.tokens_per_second, one.step.tokens_per_second);
+  EXPECT_LT(eight.memory_bytes, one.memory_bytes);
+}
+
+TEST(RunForecast, ScalingStartsAtTheForecast) {
+  const RunForecast one = forecast(small_run());
+  const std::vector<ScalingPoint> points = weak_scaling(one, 16384);
+  ASSERT_EQ(points.size(), 15u);
+  EXPECT_NEAR(points.front().tokens_per_second, one.step.tokens_per_second, 1e-6 * one.step.tokens_per_second);
+  EXPECT_EQ(points.back().gpus, 16384);
+  for (const ScalingPoint& point : points) EXPECT_GT(point.tokens_per_second, 0);
+}
+
+TEST(RunForecast, OtherLayoutsGoByTheClosedForm) {
+  RunConfig config = small_run();
+  config.cluster.gpus = 4;
+  config.cluster.tp = 4;
+  const RunForecast four = forecast(config);
+  EXPECT_FALSE(four.goes_by_tape);
+  EXPECT_GT(four.step.tensor, 0);
+}
+
+TEST(RunForecast, ImpossibleLayoutsAndHardwareAreRefused) {
+  RunConfig config = small_run();
+  config.cluster.gpus = 3;
+  config.cluster.tp = 3;
+  EXPECT_THROW(forecast(config), ConfigError);
+  EXPECT_THROW(forecast(small_run(), "h201"), ConfigError);
+}
+
+}  // namespace
+}  // namespace litespark

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "plan/software.h"
+
+namespace litespark {
+namespace {
+
+TEST(Software, IsReadFromItsSource) {
+  EXPECT_EQ(software_in_text("pytorch/torchtitan 202412", "FSDP2, eager", "bf16").name, "torchtitan");
+  EXPECT_EQ(software_in_text("mosaicml/llm-foundry", "", "amp_bf16").attention, AttentionKernel::kFlash1);
+  EXPECT_EQ(software_in_text("Narayanan 2021 arXiv:2104.04473", "", "fp16").attention, AttentionKernel::kUnfused);
+  EXPECT_EQ(software_in_text("NVIDIA/dgxc-benchmarking v25.04", "", "bf16").gradient_bytes, 2);
+  EXPECT_TRUE(software_in_text("a table", "ZeRO-3 (DeepSpeed)", "fp16").shards_layers);
+}
+
+TEST(Software, AnUnknownOneHasFusedKernelsAndASharedOptimizer) {
+  const Software software = software_in_text("a blog", "", "bf16");
+  EXPECT_TRUE(software.fuses_pointwise);
+  EXPECT_TRUE(software.shards_optimizer);
+  EXPECT_FALSE(software.shards_layers);
+  EXPECT_EQ(software.attention, AttentionKernel::kVendor);
+}
+
+TEST(Software, OptionsOfARunAreReadFromItsRemarks) {
+  EXPECT_FALSE(software_in_text("torchtitan 2024", "eager", "bf16").fuses_pointwise);
+  EXPECT_FALSE(software_in_text("torchtitan 2024", "compile", "bf16").fused_loss);
+  EXPECT_TRUE(software_in_text("torchtitan 2025", "compile", "bf16").fused_loss);
+  EXPECT_EQ(software_in_text("llm-foundry", "MP mode PURE", "bf16").gradient_bytes, 2);
+  EXPECT_TRUE(software_in_text("llm-foundry", "FSDP SHARD_GRAD_OP", "bf16").keeps_gathered);
+  EXPECT_TRUE(software_in_text("Megatron-LM", "cross entropy fusion", "bf16").fused_loss);
+}
+
+}  // namespace
+}  // namespace litespark

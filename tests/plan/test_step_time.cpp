@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes of published scaling, not single figures: those are held by test_validation.
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "plan/plan_examples.h"
+#include "plan/step_time.h"
+#include "support/error_text.h"
+
+namespace litespark {
+namespace {
+
+using test::llama_8b_workload;
+
+StepSeconds step(const Workload& workload, const Software& software = {}, const char* hardware = "h100") {
+  return step_seconds(workload, software, hardware_named(hardware));
+}
+
+TEST(StepTime, PartsAddUpToTheTotal) {
+  Workload workload = llama_8b_workload();
+  workload.layout.pp = 4;
+  workload.layout.tp = 2;
+  workload.recompute = LayerRecompute::kFull;
+  for (const bool shards : {false, true}) {
+    Software software;
+    software.shards_layers = shards;
+    const StepSeconds s = step(workload, software);
+    const double sum = s.matmul + s.attention + s.pointwise + s.recompute + s.tensor + s.context + s.expert + s.bubble +
+                       s.sharded + s.gradients + s.optimizer;
+    EXPECT_NEAR(s.total, sum, 1e-9 * sum);
+    for (const double part : {s.bubble, s.sharded, s.gradients}) EXPECT_GE(part, 0);
+  }
+}
+
+TEST(StepTime, UsesAtMostThePeak) {
+  for (const Hardware& hardware : known_hardware()) {
+    if (hardware.link_gbps <= 0) continue;
+    const StepSeconds s = step_seconds(llama_8b_workload(), {}, hardware);
+    EXPECT_LT(s.model_tflops, hardware.bf16_tflops) << hardware.name;
+    EXPECT_GT(s.model_tflops, 0.1 * hardware.bf16_tflops) << hardware.name;
+  }
+}
+
+TEST(StepTime, ThreeDimensionalLayoutsScaleAlmostFlat) {
+  Workload workload = llama_8b_workload();
+  workload.shape.layers = 80;
+  workload.shape.hidden = 8192;
+  workload.shape.heads = 64;
+  workload.shape.ffn = 28672;
+  workload.layout = {.dp = 2, .tp = 4, .pp = 4, .cp = 2, .vpp = 5};
+  const auto seconds = [&](int64_t dp) {
+    workload.layout.dp = dp;
+    workload.global_batch = 64 * dp;
+    return step(workload).total;
+  };
+  EXPECT_LT(seconds(64) / seconds(2), 1.05);
+}
+
+TEST(StepTime, ShardedLayersLoseMoreOnSmallModels) {
+  const auto loss = [&](int64_t layers, int64_t hidden) {
+    Workload workload = llama_8b_workload();
+    workload.shape.layers = layers;
+    workload.shape.hidden = hidden;
+    workload.shape.heads = workload.shape.kv_heads = hidden / 128;
+    workload.shape.ffn = 4 * hidden;
+    workload.seq_len = 2048;
+    workload.micro_batch = 8;
+    Software software;
+    software.shards_layers = true;
+    const auto rate = [&](int64_t dp) {
+      workload.layout.dp = dp;
+      workload.global_batch = 8 * dp;
+      return step(workload, software).tokens_per_second / static_cast<double>(dp);
+    };
+    return 1 - rate(512) / rate(128);
+  };
+  EXPECT_GT(loss(24, 2048), loss(80, 8192));
+  EXPECT_GT(loss(24, 2048), 0.03);
+}
+
+TEST(StepTime, BubblesShrinkWithMicroBatchesAndChunks) {
+  Workload workload = llama_8b_workload();
+  workload.layout = {.dp = 1, .pp = 8};
+  const auto share = [&](int64_t batch, int64_t chunks) {
+    workload.global_batch = batch;
+    workload.layout.vpp = chunks;
+    const StepSeconds s = step(workload);
+    return s.bubble / s.total;
+  };
+  EXPECT_GT(share(8, 1), share(64, 1));
+  EXPECT_GT(share(8, 1), share(8, 4));
+}
+
+TEST(StepTime, AFactorMultipliesEverything) {
+  const StepSeconds one = step_seconds(llama_8b_workload(), {}, hardware_named("h100"));
+  const StepSeconds more = step_seconds(llama_8b_workload(), {}, hardware_named("h100"), 1.25);
+  EXPECT_NEAR(more.total, 1.25 * one.total, 1e-9);
+  EXPECT_NEAR(more.matmul, 1.25 * one.matmul, 1e-9);
+}
+
+TEST(StepTime, RefusesWhatCannotRun) {
+  Workload workload = llama_8b_workload();
+  workload.layout.tp = 5;
+  EXPECT_THROW(step(workload), ConfigError);
+}
+
+}  // namespace
+}  // namespace litespark

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "plan/tape_time.h"
+#include "support/plain_sizes.h"
+#include "support/tape_reader.h"
+
+namespace litespark {
+namespace {
+
+using test::small_config;
+using test::small_options;
+
+Program program_with(Recompute recompute, int64_t rows) {
+  ProgramOptions options = small_options();
+  options.batch = {.num_tokens = rows * 32, .max_documents = rows, .max_length = 32, .uniform = true};
+  options.recompute = recompute;
+  options.accumulates = true;
+  return make_llama_program(small_config(), options, PlainSizes());
+}
+
+TEST(TapeTime, PartsAddUpAndGrowWithTheWork) {
+  const Hardware h200 = hardware_named("h200");
+  const StepSeconds one = program_seconds(program_with(Recompute::kNone, 2), 1, h200);
+  EXPECT_NEAR(one.total, one.matmul + one.attention + one.pointwise + one.optimizer, 1e-12);
+  EXPECT_GT(one.attention, 0);
+  EXPECT_GT(one.optimizer, 0);
+  const StepSeconds two = program_seconds(program_with(Recompute::kNone, 2), 2, h200);
+  EXPECT_GT(two.total, one.total);
+  EXPECT_EQ(two.optimizer, one.optimizer);
+  EXPECT_GT(program_seconds(program_with(Recompute::kBlock, 2), 1, h200).matmul, one.matmul);
+}
+
+TEST(TapeTime, CollectivesCostWhatTheTapeWaitsForAndNoMore) {
+  ProgramOptions options = small_options();
+  options.batch = {.num_tokens = 4096, .max_documents = 128, .max_length = 32, .uniform = true};
+  options.data_ranks = 8;
+  const Program program = make_llama_program(small_config(), options, PlainSizes());
+  Hardware hardware = hardware_named("h200");
+  const StepSeconds fast = program_seconds(program, 1, hardware);
+  hardware.link_gbps = 1;
+  const StepSeconds slow = program_seconds(program, 1, hardware);
+  EXPECT_GT(slow.gradients, fast.gradients);
+  EXPECT_EQ(slow.matmul, fast.matmul);
+  EXPECT_NEAR(slow.total, slow.matmul + slow.attention + slow.pointwise + slow.optimizer + slow.gradients, 1e-12);
+}
+
+TEST(TapeTime, SlowerHardwareTakesLonger) {
+  const Program program = program_with(Recompute::kNone, 64);
+  EXPECT_GT(program_seconds(program, 1, hardware_named("cpu")).total,
+            program_seconds(program, 1, hardware_named("h200")).total);
+}
+
+}  // namespace
+}  // namespace litespark
