@@ -352,6 +352,16 @@ void DistributionSection::visit(Fields& fields) {
               .help =
                   "Record the phases in which GPUs meet as CUDA graphs, like all others. A step that is observed op "
                   "by op is no graph, and all ranks must do the same: needs meter.timeline_every = 0."});
+  fields.add({.path = "timeout_seconds",
+              .value = &timeout_seconds,
+              .help = "How long a rank waits for the others in one call before it ends the run (exit 7).",
+              .unit = "s",
+              .range = between(1, 1 << 20)});
+  fields.add({.path = "secret_file",
+              .value = &secret_file,
+              .help =
+                  "A file, readable by its owner alone, with the secret by which ranks know each other. Unset: what "
+                  "--gpus hands down; other launchers need one."});
 }
 
 void RunConfig::visit(Fields& fields) {

@@ -206,6 +206,8 @@ struct ClusterSection {
 
 struct DistributionSection {
   bool graphs = false;
+  int64_t timeout_seconds = 600;
+  std::string secret_file;
 
   void visit(Fields& fields);
 };

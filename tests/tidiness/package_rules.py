@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds `#include <...>` against tools/install.sh: a header's package is installed exactly while something includes it."""
+"""Holds `#include <...>` against tools/install.sh: a header's package is installed exactly while something includes it.
+
+What only folders of OPTIONAL_FOLDERS include, which are not built without it, stands in the installer's list `optional`.
+"""
 import re
 
 from tree import Finding
@@ -7,6 +10,7 @@ from tree import Finding
 PACKAGES = "tests/tidiness/packages.txt"
 INSTALLER = "tools/install.sh"
 PROGRAM_FOLDERS = ("src/", "cli/")
+OPTIONAL_FOLDERS = ("src/dist/", "tests/dist/")
 
 
 def package_table(tree):
@@ -30,7 +34,7 @@ def installed(tree, name):
 
 def packages(tree):
     table = package_table(tree)
-    build, test = installed(tree, "build"), installed(tree, "test")
+    build, test, optional = installed(tree, "build"), installed(tree, "test"), installed(tree, "optional")
     used, used_by_program = set(), set()
     for file in tree.cpp_files:
         for number, line in enumerate(file.lines, 1):
@@ -39,6 +43,8 @@ def packages(tree):
             if package is None:
                 continue
             used.add(package)
+            if package in optional and file.path.startswith(OPTIONAL_FOLDERS):
+                continue
             is_program = file.path.startswith(PROGRAM_FOLDERS)
             if is_program:
                 used_by_program.add(package)
@@ -49,3 +55,5 @@ def packages(tree):
         yield Finding("packages", INSTALLER, build[package], f"nothing in src/ or cli/ includes a header of {package}")
     for package in {package for _, package in table} & set(test) - used:
         yield Finding("packages", INSTALLER, test[package], f"nothing includes a header of {package}")
+    for package in {package for _, package in table} & set(optional) - used:
+        yield Finding("packages", INSTALLER, optional[package], f"nothing includes a header of {package}")

@@ -27,6 +27,8 @@ TIDY = {
     "src/core/shape_avx2.cpp": SOURCE + "int rank_avx2() { return 2; }\n",
     "src/core/shape_text.cpp": SOURCE + "// A part of shape, so that its test is test_shape.\n",
     "src/core/CMakeLists.txt": "litespark_module(core)\n",
+    "src/dist/gloo/mesh.cpp": SOURCE + "#include <gloo/context.h>\n",
+    "tests/dist/test_mesh.cpp": SOURCE,
     "src/ops/cpu/add.cpp": SOURCE + '#include <zlib.h>\n\n#include "core/shape.h"\n#include "ops/backend.h"\n',
     "src/ops/cpu/CMakeLists.txt": "litespark_module(ops_cpu DEPENDS core ops LIBRARIES dnnl)\n",
     "src/ops/backend.h": HEADER,
@@ -34,11 +36,11 @@ TIDY = {
     "tests/core/test_shape.cpp": SOURCE + "#include <gtest/gtest.h>\n\n// fault:A1\nTEST(Shape, HasRank) { rank(); }\n",
     fault_rules.TABLE: "| fault | what | tests |\n| --- | --- | --- |\n| fault:A1 | a rank is lost | `Shape.HasRank` |\n",
     "tests/ops/cpu/test_add.cpp": SOURCE,
-    structure_rules.ARROWS: "core:\nops: core\nops_cpu: core ops\nmodel: core ops\ncli: core ops ops_cpu model\n",
+    structure_rules.ARROWS: "core:\ndist: core\nops: core\nops_cpu: core ops\nmodel: core ops\ncli: core ops ops_cpu model\n",
     structure_rules.UNTESTED: "",
-    package_rules.PACKAGES: "# header, package\nzlib.h zlib1g-dev\ngtest/ libgtest-dev\nzstd.h libzstd-dev\n",
+    package_rules.PACKAGES: "# header, package\nzlib.h zlib1g-dev\ngtest/ libgtest-dev\nzstd.h libzstd-dev\ngloo/ libgloo-dev\n",
     package_rules.INSTALLER: "# SPDX-License-Identifier: Apache-2.0\nbuild_packages='\n  cmake\n  zlib1g-dev\n'\n"
-                             "test_packages='\n  libgtest-dev\n'\n",
+                             "optional_packages='\n  libgloo-dev\n'\ntest_packages='\n  libgtest-dev\n'\n",
 }
 
 # (rule that must find it, file, text). The text replaces the file of the tidy tree or stands beside it.
@@ -97,6 +99,9 @@ PLANTED = [
     ("packages", "src/core/shape.h", HEADER + "#include <gtest/gtest.h>\n"),
     ("packages", package_rules.INSTALLER, "build_packages='\n  zlib1g-dev\n  libzstd-dev\n'\ntest_packages='\n  libgtest-dev\n'\n"),
     ("packages", package_rules.INSTALLER, "build_packages='\n  zlib1g-dev\n'\ntest_packages='\n  libgtest-dev\n  libzstd-dev\n'\n"),
+    ("packages", package_rules.INSTALLER, "build_packages='\n  zlib1g-dev\n'\noptional_packages='\n  libzstd-dev\n'\n"
+                                          "test_packages='\n  libgtest-dev\n'\n"),
+    ("packages", "src/core/shape.h", HEADER + "#include <gloo/context.h>\n"),
     ("untested", "src/core/buffer.cpp", SOURCE),
     ("untested", "src/ops/cuda/scale.cu", SOURCE),
     ("untested", "src/core/shapes_text.cpp", SOURCE),

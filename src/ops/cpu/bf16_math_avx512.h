@@ -5,7 +5,7 @@
 #include "ops/cpu/vec16_avx512.h"
 
 namespace litespark::cpu {
-#if defined(__AMX_BF16__)
+#if defined(__AMX_BF16__) || defined(__AMXBF16__)  // g++, clang
 namespace amx {
 #else
 namespace avx512bf16 {

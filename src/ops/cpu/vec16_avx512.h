@@ -11,7 +11,7 @@
 #include "core/bf16.h"
 
 namespace litespark::cpu {
-#if defined(__AMX_BF16__)
+#if defined(__AMX_BF16__) || defined(__AMXBF16__)  // g++, clang
 namespace amx {
 #elif defined(__AVX512BF16__)
 namespace avx512bf16 {
