@@ -12,7 +12,7 @@ int64_t dtype_bytes(DType dtype) {
     case DType::kI64: return 8;
     case DType::kU8: return 1;
     case DType::kU16: return 2;
-    case DType::kE4M3: return 1;
+    case DType::kE4M3:
     case DType::kE5M2: return 1;
   }
   throw InternalError("dtype_bytes", "unknown dtype", static_cast<int>(dtype), "a DType");

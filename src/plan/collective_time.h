@@ -15,7 +15,10 @@ enum class Collective : uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllTo
 struct Group {
   int64_t ranks = 1;
   int64_t ranks_a_node = 1;
-  double nodes() const { return static_cast<double>((ranks + ranks_a_node - 1) / ranks_a_node); }
+  double nodes() const {
+    const int64_t whole = (ranks + ranks_a_node - 1) / ranks_a_node;
+    return static_cast<double>(whole);
+  }
 };
 
 /// `ranks` of which neighbours are `stride` devices apart.

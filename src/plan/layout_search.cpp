@@ -115,7 +115,7 @@ class Search {
     const double busy = busy_share(plan.step);
     const double watts = device_watts(question_.hardware, busy) + node_watts_beside(question_.hardware, busy);
     plan.joules_a_step = watts * plan.step.total * static_cast<double>(question_.gpus);
-    result_.plans.push_back(std::move(plan));
+    result_.plans.push_back(plan);
   }
 
   const SearchQuestion& question_;

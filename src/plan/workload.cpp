@@ -98,9 +98,13 @@ void check_workload(const Workload& workload) {
 double layers_of_fullest_stage(const Workload& workload) {
   const int64_t layers = workload.shape.layers;
   const int64_t slots = workload.layout.pp * workload.layout.vpp;
-  if (layers % slots == 0) return static_cast<double>(layers / workload.layout.pp);
-  if ((layers + 2) % slots == 0) return static_cast<double>((layers + 2) / workload.layout.pp);
-  return static_cast<double>(ceil_div(layers, slots) * workload.layout.vpp);
+  int64_t fullest = ceil_div(layers, slots) * workload.layout.vpp;
+  if (layers % slots == 0) {
+    fullest = layers / workload.layout.pp;
+  } else if ((layers + 2) % slots == 0) {
+    fullest = (layers + 2) / workload.layout.pp;
+  }
+  return static_cast<double>(fullest);
 }
 
 }  // namespace litespark

@@ -34,7 +34,7 @@ std::string take(const std::string& from, size_t& at) {
   std::memcpy(&size, from.data() + at, sizeof(size));
   at += sizeof(size);
   if (from.size() - at < size) throw InternalError("shared_text", "ends within a text", from.size() - at, size);
-  const std::string text = from.substr(at, size);
+  std::string text = from.substr(at, size);
   at += size;
   return text;
 }

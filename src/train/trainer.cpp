@@ -39,7 +39,7 @@ std::optional<Fp8Losses> fp8_losses(const StepState& state) {
 }  // namespace
 
 Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batch)
-    : executor_(executor), options_(options), next_batch_(std::move(next_batch)) {
+    : executor_(executor), options_(std::move(options)), next_batch_(std::move(next_batch)) {
   options_.schedule.validate();
   recent_norms_.reserve(kSpikeWindow + 2);
   if (options_.accumulation <= 0) {
