@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -44,5 +45,15 @@ struct FaultCase {
   bool needs_labels = false;
 };
 const std::vector<FaultCase>& fault_cases();
+
+/// Runs `body`; what it throws says which case it was.
+template <class Body>
+void run_named(const std::string& name, const Body& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    throw std::runtime_error(name + ": " + error.what());
+  }
+}
 
 }  // namespace litespark::test

@@ -36,23 +36,14 @@ struct RankProcess {
     if (task == "conformance") {
       const auto world = communicator(60);
       for (const test::ConformanceCase& item : test::conformance_cases()) {
-        named(item.name, [&] { item.run(*world, *memory); });
+        test::run_named(item.name, [&] { item.run(*world, *memory); });
       }
     } else if (task == "faults") {
       for (const test::FaultCase& item : test::fault_cases()) {
-        named(item.name, [&] { item.run(*communicator(test::kFaultTimeoutSeconds), *memory); });
+        test::run_named(item.name, [&] { item.run(*communicator(test::kFaultTimeoutSeconds), *memory); });
       }
     } else {
       endless(*communicator(3));
-    }
-  }
-
-  template <class Body>
-  void named(const std::string& name, const Body& body) {
-    try {
-      body();
-    } catch (const std::exception& error) {
-      throw std::runtime_error(name + ": " + error.what());
     }
   }
 

@@ -2,6 +2,7 @@
 // Counts against published totals, and against the counts that training itself uses.
 #include <gtest/gtest.h>
 
+#include "plan/plan_examples.h"
 #include "plan/transformer.h"
 #include "spec/flops.h"
 #include "support/tape_reader.h"
@@ -10,17 +11,7 @@ namespace litespark {
 namespace {
 
 TransformerShape llama_8b() {
-  return {.layers = 32,
-          .hidden = 4096,
-          .heads = 32,
-          .kv_heads = 8,
-          .head_dim = 128,
-          .ffn = 14336,
-          .vocab = 128256,
-          .gated = true,
-          .tied = false,
-          .experts = {},
-          .latent = {}};
+  return test::llama_8b_workload().shape;
 }
 
 TEST(Transformer, CountsThePublishedParameters) {

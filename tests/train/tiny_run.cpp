@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/tiny_run.h"
 
+#include <gtest/gtest.h>
+
 #include "core/rng.h"
 
 namespace litespark {
@@ -16,6 +18,36 @@ Batch random_batch(const BatchShape& shape, const std::vector<int64_t>& lengths,
     batch.append_shifted(ids, op::kIgnoredLabel);
   }
   return batch;
+}
+
+std::vector<Batch> some_batches() {
+  const BatchShape shape = tiny_program_options().batch;
+  return {random_batch(shape, {20, 7, 32}, 96, 1), random_batch(shape, {1, 5, 30, 11}, 96, 2)};
+}
+
+std::vector<StepRecord> run_steps(TinyRun& run, int steps) {
+  std::vector<StepRecord> records;
+  for (int i = 0; i < steps; ++i) records.push_back(run.trainer.step_and_finish());
+  return records;
+}
+
+void expect_recompute_changes_nothing(
+    ProgramOptions options, const std::function<void(const StepRecord& found, const StepRecord& expected)>& compare) {
+  TinyRun reference(tiny_model(), options, some_batches(), tiny_trainer_options());
+  const auto expected = run_steps(reference, 3);
+  for (const Recompute recompute :
+       {Recompute::kNormAct, Recompute::kAttention, Recompute::kKeepAttention, Recompute::kBlock, Recompute::kEveryK}) {
+    options.recompute = recompute;
+    options.recompute_every = 2;
+    TinyRun run(tiny_model(), options, some_batches(), tiny_trainer_options());
+    const auto records = run_steps(run, 3);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(records[i].loss, expected[i].loss);
+      EXPECT_EQ(records[i].grad_norm, expected[i].grad_norm);
+      compare(records[i], expected[i]);
+    }
+    EXPECT_EQ(run.weights(), reference.weights());
+  }
 }
 
 }  // namespace litespark

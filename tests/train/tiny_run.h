@@ -2,6 +2,7 @@
 // A model of a few thousand parameters on the CPU backend: what the training invariants are tested with.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -73,5 +74,15 @@ inline TrainerOptions tiny_trainer_options(int64_t steps = 10) {
 
 /// `lengths` documents of pseudo-random tokens, next-token labels, none across documents.
 Batch random_batch(const BatchShape& shape, const std::vector<int64_t>& lengths, int64_t vocab_size, uint64_t seed);
+/// Two batches of tiny_program_options' shape, seven documents.
+std::vector<Batch> some_batches();
+
+std::vector<StepRecord> run_steps(TinyRun& run, int steps);
+
+/// Three steps of `options` under every recompute option: the same losses, norms and weights. `compare` sees each
+/// step's record and that without recompute.
+void expect_recompute_changes_nothing(
+    ProgramOptions options, const std::function<void(const StepRecord& found, const StepRecord& expected)>& compare =
+                                [](const StepRecord&, const StepRecord&) {});
 
 }  // namespace litespark

@@ -13,15 +13,6 @@
 namespace litespark {
 namespace {
 
-template <class Body>
-void named(const std::string& name, const Body& body) {
-  try {
-    body();
-  } catch (const std::exception& error) {
-    throw std::runtime_error(name + ": " + error.what());
-  }
-}
-
 void endless(Communicator& world) {
   std::vector<float> values(1 << 20, 1.0f);
   const Tensor data{.data = values.data(), .dtype = DType::kF32, .shape = {1 << 20}, .device = Device::kCpu};
@@ -39,12 +30,12 @@ int run(const std::string& task) {
   if (task == "conformance") {
     const auto world = make_mpi_communicator(session, {.timeout_seconds = 60});
     for (const test::ConformanceCase& item : test::conformance_cases())
-      named(item.name, [&] { item.run(*world, *memory); });
+      test::run_named(item.name, [&] { item.run(*world, *memory); });
   } else if (task == "faults") {
     for (const test::FaultCase& item : test::fault_cases()) {
       // MPI connects its ranks for good: that one has no more to say is no closed connection here.
       if (item.name == "ARankThatLeavesIsNamed") continue;
-      named(item.name, [&] {
+      test::run_named(item.name, [&] {
         item.run(*make_mpi_communicator(session, {.timeout_seconds = test::kFaultTimeoutSeconds}), *memory);
       });
     }
