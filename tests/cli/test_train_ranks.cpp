@@ -13,6 +13,7 @@
 namespace litespark {
 namespace {
 
+/// As the program says it where the library was not there at build time; ./test.sh installs it.
 constexpr const char* kNoEngine = "this build has no Gloo";
 
 /// Values of a key of metrics.jsonl, in order.
