@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "dispatch.h"
+#include "out_of_memory.h"
 
 namespace {
 
@@ -29,6 +30,7 @@ int main(int argc, char** argv) {
   // Through C's streams an interrupted write would count as a failed one.
   std::ios::sync_with_stdio(false);
   fill_closed_streams();
+  litespark::cli::explain_aborts_without_memory();
   const auto fail = [](ExitCode code, const char* kind, const char* message) {
     std::cout.flush();
     std::cerr << "litespark: " << kind << message << "\n";
@@ -45,7 +47,7 @@ int main(int argc, char** argv) {
   } catch (const std::system_error& error) {
     return fail(ExitCode::kConfig, "[host] refuses a thread or another resource; lower device.threads: ", error.what());
   } catch (const std::bad_alloc&) {
-    return fail(ExitCode::kConfig, "", "[memory] the host has no more; got less than asked for, expected more");
+    return fail(ExitCode::kConfig, "", litespark::cli::kOutOfMemoryText);
   } catch (const std::exception& error) {
     return fail(ExitCode::kInternal, "a bug, please report it: ", error.what());
   }

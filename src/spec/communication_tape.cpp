@@ -30,9 +30,9 @@ int num_ranks(const Program& program) {
 }  // namespace
 
 bool gathers_before_packing(const Program& program) {
-  return std::any_of(program.param_tensors.begin(), program.param_tensors.end(), [](const ParamTensors& tensors) {
-    return tensors.packed_forward.has_value() || tensors.fp8.copy.has_value();
-  });
+  if (program.packs) return true;
+  return std::any_of(program.param_tensors.begin(), program.param_tensors.end(),
+                     [](const ParamTensors& tensors) { return tensors.fp8.copy.has_value(); });
 }
 
 const Bucket* find_bucket(const Program& program, std::string_view name) {

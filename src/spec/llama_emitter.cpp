@@ -6,6 +6,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "spec/weight_packing.h"
 
 namespace litespark {
 
@@ -48,9 +49,10 @@ op::AttentionShape LlamaEmitter::attention_shape(int64_t layer) const {
 
 LlamaEmitter::Linear LlamaEmitter::linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer) const {
   const ParamTensors& tensors = param(weight, layer);
-  const Shape& shape = program_.params.params[static_cast<size_t>(*program_.params.find(weight, layer))].shape;
-  const bool is_packed = tensors.packed_forward.has_value();
-  Linear linear{.weight = is_packed ? TensorId{} : tensors.weight,
+  const auto index = static_cast<size_t>(*program_.params.find(weight, layer));
+  const Shape& shape = program_.params.params[index].shape;
+  Linear linear{.param = index,
+                .weight = program_.packs ? TensorId{} : tensors.weight,
                 .packed_forward = tensors.packed_forward,
                 .packed_backward = tensors.packed_backward,
                 .bias = {},
@@ -71,17 +73,28 @@ LinearShape LlamaEmitter::linear_shape(const Linear& linear, int64_t rows) const
           .out_features = linear.out_features,
           .compute = program_.options.compute,
           .has_bias = linear.bias.has_value(),
-          .weights_packed = linear.packed_forward.has_value(),
+          .weights_packed = program_.packs,
           .gradient = linear.gradient.has_value() ? program_.tensors[linear.gradient].dtype : DType::kF32};
+}
+
+/// What a product of this form reads, where the backend packs: the copy that stays, or one made here.
+TensorId LlamaEmitter::packed_copy(const Linear& linear, op::PackForm form) {
+  const bool is_forward = form == op::PackForm::kForward;
+  const TensorId resident = is_forward ? linear.packed_forward : linear.packed_backward;
+  if (!program_.packs || resident.has_value()) return resident;
+  const std::string name = tape_.phase() + stage_ + "." + program_.params.params[linear.param].name;
+  return pack_on_use(tape_, program_, sizes_, linear.param, form,
+                     name + (is_forward ? ".packed_forward" : ".packed_backward"));
 }
 
 void LlamaEmitter::linear_forward_into(const Linear& linear, TensorId x, TensorId y) {
   const int64_t rows = program_.tensors[x].shape[0];
+  const TensorId packed = packed_copy(linear, op::PackForm::kForward);
   tape_.push(
       op::MatmulForward<TensorId>{.y = y,
                                   .x = x,
                                   .weight = linear.weight,
-                                  .packed = linear.packed_forward,
+                                  .packed = packed,
                                   .bias = linear.bias,
                                   .scratch = scratch(sizes_.matmul_forward_scratch_bytes(linear_shape(linear, rows))),
                                   .in_features = linear.in_features,
@@ -97,11 +110,12 @@ TensorId LlamaEmitter::linear_forward(const Linear& linear, TensorId x, const st
 
 void LlamaEmitter::linear_backward_input_into(const Linear& linear, TensorId dy, TensorId dx) {
   const int64_t rows = program_.tensors[dy].shape[0];
+  const TensorId packed = packed_copy(linear, op::PackForm::kBackward);
   tape_.push(op::MatmulBackwardInput<TensorId>{
       .dx = dx,
       .dy = dy,
       .weight = linear.weight,
-      .packed = linear.packed_backward,
+      .packed = packed,
       .scratch = scratch(sizes_.matmul_backward_input_scratch_bytes(linear_shape(linear, rows))),
       .in_features = linear.in_features,
       .out_features = linear.out_features});

@@ -67,6 +67,7 @@ class LlamaEmitter {
 
  private:
   struct Linear {
+    size_t param = 0;  ///< row of the table
     TensorId weight, packed_forward, packed_backward, bias, gradient, bias_gradient;
     int64_t in_features = 0;
     int64_t out_features = 0;
@@ -156,7 +157,7 @@ class LlamaEmitter {
     int64_t first, count;
     TensorId normed, logits, losses, log_sum_exp, labels, normed_gradient;
   };
-  void head_chunk(const HeadChunk& chunk, bool training);
+  void head_chunk(const Linear& linear, const HeadChunk& chunk, bool training);
 
   // llama_offload.cpp
   bool is_offloaded(int64_t layer) const;
@@ -198,6 +199,7 @@ class LlamaEmitter {
 
   // llama_emitter.cpp
   Linear linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer) const;
+  TensorId packed_copy(const Linear& linear, op::PackForm form);
   TensorId linear_forward(const Linear& linear, TensorId x, const std::string& name);
   void linear_forward_into(const Linear& linear, TensorId x, TensorId y);
   TensorId linear_backward_input(const Linear& linear, TensorId dy, const std::string& name);

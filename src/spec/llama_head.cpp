@@ -12,8 +12,7 @@ LlamaEmitter::Linear LlamaEmitter::head() const {
   return linear(tied ? ParamRole::kEmbedding : ParamRole::kHead, std::nullopt, -1);
 }
 
-void LlamaEmitter::head_chunk(const HeadChunk& chunk, bool training) {
-  const Linear linear = head();
+void LlamaEmitter::head_chunk(const Linear& linear, const HeadChunk& chunk, bool training) {
   tape_.enter("forward.head");
   linear_forward_into(linear, chunk.normed, chunk.logits);
   tape_.enter("forward.loss");
@@ -46,9 +45,15 @@ HeadActivations LlamaEmitter::head_and_loss(const BlockActivations& last, bool t
                                    : TensorId{};
   const TensorId logits =
       temporary(tape_.phase() + ".logits", program_.options.compute, {chunk_rows, program_.config.vocab_size});
+  // All chunks read the same copies.
+  Linear linear = this->head();
+  tape_.enter("forward.head");
+  linear.packed_forward = packed_copy(linear, op::PackForm::kForward);
+  if (training) linear.packed_backward = packed_copy(linear, op::PackForm::kBackward);
   for (int64_t first = 0; first < num_tokens(); first += chunk_rows) {
     const int64_t count = std::min(chunk_rows, num_tokens() - first);
-    head_chunk({.first = first,
+    head_chunk(linear,
+               {.first = first,
                 .count = count,
                 .normed = tensors.rows(head.normed, first, count),
                 .logits = tensors.rows(logits, 0, count),

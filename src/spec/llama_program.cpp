@@ -12,6 +12,7 @@
 #include "spec/optimizer_tape.h"
 #include "spec/program.h"
 #include "spec/sharded_tensors.h"
+#include "spec/weight_packing.h"
 
 namespace litespark {
 namespace {
@@ -111,31 +112,6 @@ void declare_batch(Program& program, const BackendSizes& sizes) {
   }
 }
 
-TensorId declare_packed(Program& program, const BackendSizes& sizes, const ParamSpec& spec, op::PackForm form) {
-  const LinearShape shape{.rows = program.options.batch.num_tokens,
-                          .in_features = spec.shape[1],
-                          .out_features = spec.shape[0],
-                          .compute = program.options.compute,
-                          .weights_packed = true};
-  const std::string suffix = form == op::PackForm::kForward ? ".packed_forward" : ".packed_backward";
-  return persistent(program, spec.name + suffix, DType::kU8, {sizes.packed_bytes(shape, form)}, Owner::kPackedCopies);
-}
-
-void declare_packed_copies(Program& program, const BackendSizes& sizes) {
-  for (size_t index = 0; index < program.params.params.size(); ++index) {
-    const ParamSpec& spec = program.params.params[index];
-    // An untied embedding is only looked up, never multiplied.
-    const bool multiplies =
-        spec.is_matrix() && (spec.role != ParamRole::kEmbedding || program.config.tie_word_embeddings);
-    if (!multiplies) continue;
-    ParamTensors& tensors = program.param_tensors[index];
-    tensors.packed_forward = declare_packed(program, sizes, spec, op::PackForm::kForward);
-    if (program.options.has_training) {
-      tensors.packed_backward = declare_packed(program, sizes, spec, op::PackForm::kBackward);
-    }
-  }
-}
-
 /// In fp32 without packed copies matmuls read the masters.
 void use_masters_as_weights(Program& program) {
   for (ParamTensors& tensors : program.param_tensors) tensors.weight = tensors.master;
@@ -143,6 +119,7 @@ void use_masters_as_weights(Program& program) {
 
 void declare_params(Program& program, const BackendSizes& sizes) {
   const bool packs = sizes.packs_weights(program.options.compute);
+  program.packs = packs;
   if (program.options.data_ranks > 1) {
     declare_sharded_tensors(program, packs);
   } else {

@@ -6,40 +6,10 @@
 #include "core/checked.h"
 #include "spec/communication_tape.h"
 #include "spec/fp8_tensors.h"
+#include "spec/weight_packing.h"
 
 namespace litespark {
 namespace {
-
-/// What PackWeight reads a parameter from: its f32 master, or its halves with room to join them.
-struct PackSource {
-  TensorId weight, remainder, scratch;
-};
-
-PackSource pack_source(Program& program, size_t index) {
-  const ParamTensors& tensors = program.param_tensors[index];
-  if (tensors.master.has_value()) return {.weight = tensors.master, .remainder = {}, .scratch = {}};
-  const ParamSpec& spec = program.params.params[index];
-  return {.weight = tensors.weight,
-          .remainder = tensors.remainder,
-          .scratch = program.tensors.add({.name = spec.name + ".pack_scratch",
-                                          .dtype = DType::kF32,
-                                          .shape = spec.shape,
-                                          .owner = Owner::kScratch,
-                                          .storage = Storage::kArena})};
-}
-
-void push_pack(Tape& tape, Program& program, size_t index, op::PackForm form) {
-  const ParamTensors& tensors = program.param_tensors[index];
-  const TensorId packed = form == op::PackForm::kForward ? tensors.packed_forward : tensors.packed_backward;
-  if (!packed.has_value()) return;
-  const PackSource source = pack_source(program, index);
-  tape.push(op::PackWeight<TensorId>{.packed = packed,
-                                     .weight = source.weight,
-                                     .remainder = source.remainder,
-                                     .scratch = source.scratch,
-                                     .form = form,
-                                     .compute_bf16 = program.options.compute == DType::kBF16});
-}
 
 void push_square_sum(Tape& tape, Program& program, TensorId gradient, const char* name) {
   if (!gradient.has_value()) return;
@@ -121,10 +91,7 @@ Tape make_pack_tape(Program& program) {
     for (const Bucket* bucket : forward_order(program)) start_gather(tape, program, *bucket);
     for (const Bucket* bucket : forward_order(program)) await_gather(tape, program, *bucket);
   }
-  for (size_t index = 0; index < program.param_tensors.size(); ++index) {
-    push_pack(tape, program, index, op::PackForm::kForward);
-    push_pack(tape, program, index, op::PackForm::kBackward);
-  }
+  push_resident_packs(tape, program);
   push_fp8_weights(tape, program);
   return tape;
 }

@@ -68,6 +68,8 @@ struct ProgramOptions {
   DType gradient = DType::kF32;
   bool offloads_activations = false;  ///< what kBlock keeps waits for backward in host memory
   AdamWOptions adamw;
+  /// Where the backend wants packed copies: each is made in front of the product that reads it, and none stays.
+  bool packs_on_use = false;
   std::optional<Fp8Options> fp8;              ///< in the train phases; absent: all matmuls in the compute dtype
   std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
   int64_t data_ranks = 1;                     ///< ranks that train on micro-batches of their own, ZeRO-1 among them
@@ -133,7 +135,7 @@ struct ParamTensors {
   TensorId second_moment;
   TensorId weight;           ///< what matmuls read: master itself, bf16, or absent when packed beside a master
   TensorId remainder;        ///< u16, MasterWeights::kBF16Remainder
-  TensorId packed_forward;   ///< bytes, present when the backend packs
+  TensorId packed_forward;   ///< bytes, present when the backend packs and copies stay
   TensorId packed_backward;  ///< training only
   Fp8Weight fp8;             ///< of the blocks' matrices, with ProgramOptions::fp8
 };
@@ -202,6 +204,7 @@ struct Program {
   ProgramOptions options;
   bool sizes_are_exact = false;   ///< BackendSizes::exact of the sizes it was built with
   int64_t beyond_plan_bytes = 0;  ///< BackendSizes::beyond_plan_bytes of the same
+  bool packs = false;             ///< matmuls read packed copies of weights
   ParamTable params;
   TensorTable tensors;
   std::vector<ParamTensors> param_tensors;  ///< one an entry of params.params

@@ -216,6 +216,12 @@ void MemorySection::visit(Fields& fields) {
        .help = "activations: what memory.recompute = \"block\" keeps of each block waits for backward in pinned host "
                "memory; GPUs only, results stay bit-equal.",
        .choices = {"none", "activations"}});
+  fields.add({.path = "packed_copies",
+              .value = &packed_copies,
+              .help = "CPU: copies of weights in the layout of its matmuls. resident: made once a step and kept; on-use: "
+                      "each made in front of its product and dropped behind it; auto: on-use where a step is one "
+                      "micro-batch. Results stay bit-equal.",
+              .choices = {"auto", "resident", "on-use"}});
 }
 
 void DeviceSection::visit(Fields& fields) {

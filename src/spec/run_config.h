@@ -23,6 +23,7 @@ enum class Task : uint8_t { kPretrain, kSft, kReward, kPpo, kDpo, kGrpo };
 enum class ModelInit : uint8_t { kScratch, kFolder };
 enum class DataSource : uint8_t { kSynthetic, kText, kShards };
 enum class Packing : uint8_t { kDocuments, kStream };
+enum class PackedCopies : uint8_t { kAuto, kResident, kOnUse };
 enum class OptimKind : uint8_t { kAdamW };
 enum class ScheduleKind : uint8_t { kCosine, kLinear, kWsd, kConstant, kInverseSqrt };
 /// kCompute: whatever precision.compute says.
@@ -145,6 +146,7 @@ struct MemorySection {
   Recompute recompute = Recompute::kNone;
   int64_t recompute_every = 2;
   Offload offload = Offload::kNone;
+  PackedCopies packed_copies = PackedCopies::kAuto;
 
   void visit(Fields& fields);
   /// nullopt for "auto". Throws ConfigError on text that is no size.

@@ -35,6 +35,12 @@ std::optional<Fp8Options> fp8_of(const PrecisionSection& precision) {
                     .allows_emulation = precision.matmul == MatmulPrecision::kFp8Emulated};
 }
 
+/// Made on use, copies are packed for every micro-batch: with one a step that is as often as they change.
+bool packs_on_use(const RunConfig& config) {
+  if (config.memory.packed_copies != PackedCopies::kAuto) return config.memory.packed_copies == PackedCopies::kOnUse;
+  return config.train.accumulation == 1;
+}
+
 }  // namespace
 
 ProgramOptions training_options(const RunConfig& config) {
@@ -57,6 +63,7 @@ ProgramOptions training_options(const RunConfig& config) {
                     .eps = config.optim.eps,
                     .weight_decay = config.optim.weight_decay,
                     .seed = static_cast<uint64_t>(config.seed)},
+          .packs_on_use = packs_on_use(config),
           .fp8 = fp8_of(config.precision),
           .generation = sampling_of(config),
           .data_ranks = config.cluster.data_parallel()};

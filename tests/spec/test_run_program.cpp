@@ -98,5 +98,18 @@ TEST(RunProgram, LeavesTheHeadChunkToTheBackendUnlessItIsGiven) {
   EXPECT_EQ(training_options(config).head_chunk_rows, 100);
 }
 
+TEST(RunProgram, CopiesAreMadeOnUseWhereAStepIsOneMicroBatchUnlessTheRunSaysOtherwise) {
+  const auto packs_on_use = [](int64_t accumulation, PackedCopies packed_copies) {
+    RunConfig config;
+    config.train.accumulation = accumulation;
+    config.memory.packed_copies = packed_copies;
+    return training_options(config).packs_on_use;
+  };
+  EXPECT_TRUE(packs_on_use(1, PackedCopies::kAuto));
+  EXPECT_FALSE(packs_on_use(2, PackedCopies::kAuto));
+  EXPECT_FALSE(packs_on_use(1, PackedCopies::kResident));
+  EXPECT_TRUE(packs_on_use(2, PackedCopies::kOnUse));
+}
+
 }  // namespace
 }  // namespace litespark

@@ -111,6 +111,26 @@ TEST(Trainer, StochasticRoundingGivesTheSameBitsForTheSameSeedWhateverIsRecomput
   EXPECT_NE(other.weights(), reference.weights());
 }
 
+TEST(Trainer, PackedCopiesMadeOnUseGiveTheBitsOfThoseThatStay) {
+  for (const DType compute : {DType::kF32, DType::kBF16}) {
+    for (const bool is_tied : {false, true}) {
+      ModelConfig config = tiny_model();
+      config.tie_word_embeddings = is_tied;
+      ProgramOptions options = tiny_program_options();
+      options.compute = compute;
+      options.accumulates = true;
+      TrainerOptions accumulate = tiny_trainer_options();
+      accumulate.accumulation = 2;
+      TinyRun reference(config, options, some_batches(), accumulate);
+      options.packs_on_use = true;
+      TinyRun same(config, options, some_batches(), accumulate);
+      for (int step = 0; step < 3; ++step)
+        EXPECT_EQ(same.trainer.step_and_finish().loss, reference.trainer.step_and_finish().loss);
+      EXPECT_EQ(same.weights(), reference.weights());
+    }
+  }
+}
+
 // The same tape that a GPU runs, with copies that are done when they return.
 TEST(Trainer, OffloadedActivationsChangeNothing) {
   ProgramOptions options = tiny_program_options();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job under mpirun: conformance cases, faults, or endless all-reduces until something fails.
 //   litespark_mpi_rank TASK
+#include <mpi.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -40,6 +41,9 @@ int run(const std::string& task) {
       });
     }
     std::cout << "all faults were found" << std::endl;
+    // After a failure the session does not finalize, and mpirun ends everybody when the first rank leaves without: here
+    // all are still there.
+    MPI_Finalize();
   } else {
     endless(*make_mpi_communicator(session, {.timeout_seconds = 3}));
   }

@@ -36,6 +36,7 @@ TEST(MpiCommunicator, RanksEndEveryFaultInAnErrorThatNamesIt) {
   size_t found = 0;
   for (size_t at = 0; (at = job.output(0).find("all faults were found", at)) != std::string::npos; ++at) ++found;
   EXPECT_EQ(found, 3u) << job.output(0);
+  EXPECT_EQ(job.exit_code(0), 0) << job.output(0);
 }
 
 /// Process ids by rank, from the lines that each rank prints when it is connected.
