@@ -22,13 +22,23 @@ bool overlap_in_time(const Placed& placed, const Lifetime& lifetime) {
   return placed.first <= lifetime.last && lifetime.first <= placed.last;
 }
 
+bool is_carried(const TensorTable& tensors, const Lifetime& lifetime) {
+  return tensors[lifetime.tensor].storage == Storage::kCarried;
+}
+
+/// Views of a carried tensor lie as close as they are cut; everything else has its padding to itself.
+int64_t placed_bytes(const TensorTable& tensors, const Lifetime& lifetime) {
+  const int64_t bytes = tensors[lifetime.tensor].bytes();
+  return is_carried(tensors, lifetime) ? bytes : round_up(bytes, kTensorAlignment);
+}
+
 /// Lowest gap of `bytes` among tensors that live at the same time; `placed` is sorted by begin.
 int64_t first_fit(const std::vector<Placed>& placed, const Lifetime& lifetime, int64_t bytes) {
   int64_t offset = 0;
   for (const Placed& other : placed) {
     if (!overlap_in_time(other, lifetime)) continue;
     if (offset + bytes <= other.begin) break;
-    offset = std::max(offset, other.end);
+    offset = std::max(offset, round_up(other.end, kTensorAlignment));
   }
   return offset;
 }
@@ -38,13 +48,15 @@ struct Placement {
   int64_t extent = 0;
 };
 
+/// Around `fixed`, what stands in the arena already.
 Placement place_in_order(const TensorTable& tensors, const std::vector<Lifetime>& lifetimes,
-                         const std::vector<size_t>& order) {
+                         const std::vector<size_t>& order, const std::vector<Placed>& fixed) {
   Placement placement{.offsets = std::vector<int64_t>(lifetimes.size(), 0), .extent = 0};
-  std::vector<Placed> placed;
+  std::vector<Placed> placed = fixed;
+  for (const Placed& entry : fixed) placement.extent = std::max(placement.extent, entry.end);
   for (const size_t index : order) {
     const Lifetime& lifetime = lifetimes[index];
-    const int64_t bytes = round_up(tensors[lifetime.tensor].bytes(), kTensorAlignment);
+    const int64_t bytes = placed_bytes(tensors, lifetime);
     const int64_t offset = first_fit(placed, lifetime, bytes);
     const Placed entry{offset, offset + bytes, lifetime.first, lifetime.last};
     placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
@@ -57,7 +69,8 @@ Placement place_in_order(const TensorTable& tensors, const std::vector<Lifetime>
 }
 
 /// Largest first is nearly always best for training tapes; the others win on short forward tapes. Stops at the bound.
-Placement best_placement(const TensorTable& tensors, const std::vector<Lifetime>& lifetimes, int64_t lower_bound) {
+Placement best_placement(const TensorTable& tensors, const std::vector<Lifetime>& lifetimes,
+                         const std::vector<Placed>& fixed, int64_t lower_bound) {
   const auto bytes = [&](size_t i) { return tensors[lifetimes[i].tensor].bytes(); };
   const auto duration = [&](size_t i) { return int64_t{lifetimes[i].last} - lifetimes[i].first + 1; };
   const auto key = [&](int rule, size_t i) -> std::pair<int64_t, int64_t> {
@@ -73,7 +86,7 @@ Placement best_placement(const TensorTable& tensors, const std::vector<Lifetime>
     std::vector<size_t> order(lifetimes.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(rule, a) < key(rule, b); });
-    Placement candidate = place_in_order(tensors, lifetimes, order);
+    Placement candidate = place_in_order(tensors, lifetimes, order, fixed);
     if (rule == 0 || candidate.extent < best.extent) best = std::move(candidate);
     if (best.extent == lower_bound) break;
   }
@@ -132,7 +145,7 @@ std::pair<TensorId, int64_t> TensorTable::root(TensorId id) const {
 PhasePeak measure_peak(const TensorTable& tensors, const PhaseLifetimes& phase, int32_t first_op, int32_t end_op) {
   std::vector<int64_t> delta(static_cast<size_t>(phase.num_ops) + 1, 0);
   for (const Lifetime& lifetime : phase.lifetimes) {
-    const int64_t bytes = round_up(tensors[lifetime.tensor].bytes(), kTensorAlignment);
+    const int64_t bytes = placed_bytes(tensors, lifetime);
     delta[static_cast<size_t>(lifetime.first)] += bytes;
     delta[static_cast<size_t>(lifetime.last) + 1] -= bytes;
   }
@@ -148,17 +161,23 @@ PhasePeak measure_peak(const TensorTable& tensors, const PhaseLifetimes& phase, 
   for (const Lifetime& lifetime : phase.lifetimes) {
     if (lifetime.first > peak.peak_op || lifetime.last < peak.peak_op) continue;
     const TensorInfo& info = tensors[lifetime.tensor];
-    peak.live_by_owner[static_cast<size_t>(info.owner)] += round_up(info.bytes(), kTensorAlignment);
+    peak.live_by_owner[static_cast<size_t>(info.owner)] += placed_bytes(tensors, lifetime);
   }
   return peak;
 }
 
 MemoryPlan::MemoryPlan(const TensorTable& tensors, std::span<const PhaseLifetimes> phases)
     : offsets_(static_cast<size_t>(tensors.size()), -1) {
+  int64_t carried_bytes = 0;
   for (int32_t index = 0; index < tensors.size(); ++index) {
     const TensorInfo& info = tensors[{index}];
     if (info.storage == Storage::kArena || info.parent.has_value()) continue;
     const int64_t bytes = round_up(info.bytes(), kTensorAlignment);
+    if (info.storage == Storage::kCarried) {
+      offsets_[static_cast<size_t>(index)] = carried_bytes;
+      carried_bytes += bytes;
+      continue;
+    }
     if (info.storage == Storage::kHost) {
       offsets_[static_cast<size_t>(index)] = host_bytes_;
       host_bytes_ += bytes;
@@ -173,10 +192,22 @@ MemoryPlan::MemoryPlan(const TensorTable& tensors, std::span<const PhaseLifetime
 
 void MemoryPlan::place_phase(const TensorTable& tensors, const PhaseLifetimes& phase) {
   PhasePeak peak = measure_peak(tensors, phase, 0, phase.num_ops);
-  const Placement placement = best_placement(tensors, phase.lifetimes, peak.live_bytes);
+  std::vector<Placed> fixed;
+  std::vector<Lifetime> free;
+  for (const Lifetime& lifetime : phase.lifetimes) {
+    if (!is_carried(tensors, lifetime)) {
+      free.push_back(lifetime);
+      continue;
+    }
+    const auto [root, offset_in_root] = tensors.root(lifetime.tensor);
+    const int64_t begin = offset(root) + offset_in_root;
+    fixed.push_back({begin, begin + placed_bytes(tensors, lifetime), lifetime.first, lifetime.last});
+  }
+  std::sort(fixed.begin(), fixed.end(), [](const Placed& a, const Placed& b) { return a.begin < b.begin; });
+  const Placement placement = best_placement(tensors, free, fixed, peak.live_bytes);
   peak.arena_bytes = placement.extent;
-  for (size_t i = 0; i < phase.lifetimes.size(); ++i) {
-    const TensorId tensor = phase.lifetimes[i].tensor;
+  for (size_t i = 0; i < free.size(); ++i) {
+    const TensorId tensor = free[i].tensor;
     int64_t& slot = offsets_[static_cast<size_t>(tensor.index)];
     if (slot >= 0) {
       throw InternalError(tensors[tensor].name, "arena tensor is used by two phases", phase.phase, "one phase");

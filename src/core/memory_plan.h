@@ -36,7 +36,10 @@ inline constexpr int64_t kTensorAlignment = 256;
 enum class Storage : uint8_t {
   kPersistent,  ///< lives as long as the run
   kArena,       ///< lives from its first to its last use on its phase's tape
-  kHost,        ///< persistent, in pinned host memory
+  /// In the arena, from one phase to others that run right behind it: each of its views from the first write to the end
+  /// of the phase that fills it, the whole of it throughout phases that read it first.
+  kCarried,
+  kHost,  ///< persistent, in pinned host memory
 };
 
 struct TensorInfo {
@@ -70,7 +73,7 @@ class TensorTable {
   std::vector<TensorInfo> infos_;
 };
 
-/// First and last op (indices on one tape) at which a root tensor must hold its bytes.
+/// First and last op (indices on one tape) at which a root tensor, or a view of a carried one, must hold its bytes.
 struct Lifetime {
   TensorId tensor;
   int32_t first = 0;
@@ -99,8 +102,8 @@ PhasePeak measure_peak(const TensorTable& tensors, const PhaseLifetimes& phase, 
 
 class MemoryPlan {
  public:
-  /// Places persistent tensors one after another and arena tensors first-fit, in the best of a few fixed orders;
-  /// deterministic.
+  /// Places persistent tensors one after another, carried ones at the start of the arena, and arena tensors first-fit
+  /// around what lives of those, in the best of a few fixed orders; deterministic.
   MemoryPlan(const TensorTable& tensors, std::span<const PhaseLifetimes> phases);
 
   int64_t persistent_bytes() const { return persistent_bytes_; }
@@ -113,7 +116,8 @@ class MemoryPlan {
   /// Persistent bytes of each owner (alignment padding counted).
   const std::array<int64_t, kNumOwners>& persistent_by_owner() const { return persistent_by_owner_; }
 
-  /// Byte offset of a root tensor: within the persistent block, the arena or the host block, as its storage says.
+  /// Byte offset of a root tensor: within the persistent block, the arena (carried ones too) or the host block, as its
+  /// storage says.
   /// -1 for arena tensors that no tape uses.
   int64_t offset(TensorId root) const { return offsets_.at(static_cast<size_t>(root.index)); }
 

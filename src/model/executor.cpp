@@ -165,7 +165,8 @@ Tensor Executor::tensor(TensorId id) const {
 const DeviceMemory& Executor::block_of(Storage storage) const {
   switch (storage) {
     case Storage::kPersistent: return *persistent_;
-    case Storage::kArena: return *arena_;
+    case Storage::kArena:
+    case Storage::kCarried: return *arena_;
     case Storage::kHost: return *host_;
   }
   throw InternalError("executor", "unknown storage", static_cast<int>(storage), "a Storage");

@@ -27,6 +27,7 @@ struct FlatSpec {
   Owner owner;
   Group group;
   TensorId ParamTensors::*view;
+  Storage storage = Storage::kPersistent;
 };
 
 /// A flat tensor of the group's parameters, each with a view in param_tensors. Absent when the group is empty.
@@ -41,7 +42,7 @@ TensorId declare_flat(Program& program, const FlatSpec& flat) {
   }
   if (size == 0) return {};
   const TensorId parent = program.tensors.add(
-      {.name = flat.name, .dtype = flat.dtype, .shape = {size}, .owner = flat.owner, .storage = Storage::kPersistent});
+      {.name = flat.name, .dtype = flat.dtype, .shape = {size}, .owner = flat.owner, .storage = flat.storage});
   for (size_t index = 0; index < offsets.size(); ++index) {
     if (offsets[index] < 0) continue;
     const ParamSpec& spec = program.params.params[index];
@@ -75,16 +76,19 @@ void declare_weights(Program& program, bool packs) {
 
 void declare_gradients(Program& program) {
   const bool has_bf16 = program.options.gradient == DType::kBF16;
+  const Storage storage = program.options.carries_gradients ? Storage::kCarried : Storage::kPersistent;
   program.flat.gradient = declare_flat(program, {.name = "gradient",
                                                  .dtype = DType::kF32,
                                                  .owner = Owner::kGradients,
                                                  .group = has_bf16 ? Group::kAllButBlockMatrices : Group::kAll,
-                                                 .view = &ParamTensors::gradient});
+                                                 .view = &ParamTensors::gradient,
+                                                 .storage = storage});
   program.flat.gradient_bf16 = declare_flat(program, {.name = "gradient_bf16",
                                                       .dtype = DType::kBF16,
                                                       .owner = Owner::kGradients,
                                                       .group = has_bf16 ? Group::kBlockMatrices : Group::kNone,
-                                                      .view = &ParamTensors::gradient});
+                                                      .view = &ParamTensors::gradient,
+                                                      .storage = storage});
 }
 
 void declare_optimizer(Program& program) {

@@ -43,6 +43,9 @@ void validate_options(const ModelConfig& config, const ProgramOptions& options) 
   if (options.gradient != DType::kF32 && options.accumulates) {
     throw ConfigError("precision.gradient", "cannot be accumulated", dtype_name(options.gradient), "f32");
   }
+  if (options.carries_gradients && (options.accumulates || options.data_ranks > 1)) {
+    throw InternalError("carries_gradients", "gradients outlive the micro-batch", "several of them, or ranks", "one");
+  }
   if (options.generation) {
     const GenerationShape& shape = *options.generation;
     if (shape.sequences <= 0 || shape.prefill_rows <= 0 || shape.capacity <= 0 ||

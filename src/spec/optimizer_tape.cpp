@@ -11,39 +11,53 @@
 namespace litespark {
 namespace {
 
-void push_square_sum(Tape& tape, Program& program, TensorId gradient, const char* name) {
-  if (!gradient.has_value()) return;
-  const int64_t size = program.tensors[gradient].shape.num_elements();
-  const TensorId partials = program.tensors.add({.name = name,
-                                                 .dtype = DType::kF64,
-                                                 .shape = {ceil_div(size, op::kSquareSumBlock)},
-                                                 .owner = Owner::kScratch,
-                                                 .storage = Storage::kArena});
-  tape.push(op::GradientSquareSum<TensorId>{.state = program.state, .gradient = gradient, .partials = partials});
-}
+struct Piece {
+  int64_t first = 0;  ///< within a flat tensor, in elements
+  int64_t count = 0;
+};
 
-/// This rank's piece of a bucket, but for what pads it: one op a stretch of parameters without a gap.
-void push_square_sums(Tape& tape, Program& program, const Bucket& bucket, TensorId partials) {
-  int64_t first = 0;
-  int64_t end = 0;
+/// The square sum of a flat tensor's pieces, which are in order, but not of what pads them: one op a stretch without a
+/// gap. `partials`: scratch that suffices, or absent.
+void push_square_sums(Tape& tape, Program& program, TensorId flat, const std::vector<Piece>& pieces,
+                      TensorId partials) {
+  Piece stretch;
   const auto push = [&] {
-    if (end == first) return;
-    const std::string name = "optimizer.gradient." + bucket.name + "." + std::to_string(first);
-    const TensorId stretch = program.tensors.view(bucket.shard.gradient, name, {end - first}, first);
-    tape.push(op::GradientSquareSum<TensorId>{.state = program.state, .gradient = stretch, .partials = partials});
+    if (stretch.count == 0) return;
+    const std::string name = program.tensors[flat].name + ".stretch." + std::to_string(stretch.first);
+    const TensorId scratch = partials.has_value()
+                                 ? partials
+                                 : program.tensors.add({.name = name + ".partials",
+                                                        .dtype = DType::kF64,
+                                                        .shape = {ceil_div(stretch.count, op::kSquareSumBlock)},
+                                                        .owner = Owner::kScratch,
+                                                        .storage = Storage::kArena});
+    const TensorId gradient = program.tensors.view(flat, name, {stretch.count}, stretch.first);
+    tape.push(op::GradientSquareSum<TensorId>{.state = program.state, .gradient = gradient, .partials = scratch});
   };
-  for (const int64_t param : bucket.params) {
-    const ParamShard& shard = program.shards[static_cast<size_t>(param)];
-    if (shard.count == 0) continue;
-    const TensorInfo& view = program.tensors[shard.tensors.gradient];
-    const int64_t begin = view.offset_bytes / dtype_bytes(view.dtype);
-    if (begin != end) {
+  for (const Piece& piece : pieces) {
+    if (piece.first != stretch.first + stretch.count) {
       push();
-      first = begin;
+      stretch = {.first = piece.first};
     }
-    end = begin + shard.count;
+    stretch.count += piece.count;
   }
   push();
+}
+
+Piece piece_of(const Program& program, TensorId gradient) {
+  const TensorInfo& view = program.tensors[gradient];
+  return {.first = view.offset_bytes / dtype_bytes(view.dtype), .count = view.shape.num_elements()};
+}
+
+/// Of all gradients that lie in `flat`.
+void push_flat_norm(Tape& tape, Program& program, TensorId flat) {
+  if (!flat.has_value()) return;
+  std::vector<Piece> pieces;
+  for (size_t index = program.param_tensors.size(); index-- > 0;) {
+    const TensorId gradient = program.param_tensors[index].gradient;
+    if (program.tensors.root(gradient).first == flat) pieces.push_back(piece_of(program, gradient));
+  }
+  push_square_sums(tape, program, flat, pieces, {});
 }
 
 /// Every rank's square sum of what it owns, and the step's message. The scratch has the same size on every rank,
@@ -56,7 +70,14 @@ void push_shared_norm(Tape& tape, Program& program) {
                                                  .shape = {ceil_div(largest, op::kSquareSumBlock)},
                                                  .owner = Owner::kScratch,
                                                  .storage = Storage::kPersistent});
-  for (const Bucket& bucket : program.buckets) push_square_sums(tape, program, bucket, partials);
+  for (const Bucket& bucket : program.buckets) {
+    std::vector<Piece> pieces;
+    for (const int64_t param : bucket.params) {
+      const ParamShard& shard = program.shards[static_cast<size_t>(param)];
+      if (shard.count > 0) pieces.push_back(piece_of(program, shard.tensors.gradient));
+    }
+    push_square_sums(tape, program, bucket.shard.gradient, pieces, partials);
+  }
   sum_state(tape, program);
 }
 
@@ -117,8 +138,8 @@ Tape make_optimizer_tape(Program& program) {
   Tape tape{std::string(phase_name(Phase::kOptimizer))};
   const AdamWOptions& adamw = program.options.adamw;
   tape.enter("optimizer.norm");
-  push_square_sum(tape, program, program.flat.gradient, "optimizer.norm_partials");
-  push_square_sum(tape, program, program.flat.gradient_bf16, "optimizer.norm_partials_bf16");
+  push_flat_norm(tape, program, program.flat.gradient);
+  push_flat_norm(tape, program, program.flat.gradient_bf16);
   if (!program.buckets.empty()) push_shared_norm(tape, program);
   tape.push(op::StepDecision<TensorId>{.state = program.state, .beta1 = adamw.beta1, .beta2 = adamw.beta2});
   tape.enter("optimizer.update");

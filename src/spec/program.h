@@ -66,6 +66,8 @@ struct ProgramOptions {
   DType moments = DType::kF32;
   /// Of the blocks' matrices, bf16 without accumulation only; every other gradient is a sum of several ops and f32.
   DType gradient = DType::kF32;
+  /// Their memory is free but from backward to the optimizer: one micro-batch a step, one rank.
+  bool carries_gradients = false;
   bool offloads_activations = false;  ///< what kBlock keeps waits for backward in host memory
   AdamWOptions adamw;
   /// Where the backend wants packed copies: each is made in front of the product that reads it, and none stays.

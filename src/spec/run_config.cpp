@@ -218,9 +218,10 @@ void MemorySection::visit(Fields& fields) {
        .choices = {"none", "activations"}});
   fields.add({.path = "packed_copies",
               .value = &packed_copies,
-              .help = "CPU: copies of weights in the layout of its matmuls. resident: made once a step and kept; on-use: "
-                      "each made in front of its product and dropped behind it; auto: on-use where a step is one "
-                      "micro-batch. Results stay bit-equal.",
+              .help =
+                  "CPU: copies of weights in the layout of its matmuls. resident: made once a step and kept; on-use: "
+                  "each made in front of its product and dropped behind it; auto: on-use where a step is one "
+                  "micro-batch. Results stay bit-equal.",
               .choices = {"auto", "resident", "on-use"}});
 }
 

@@ -57,6 +57,7 @@ ProgramOptions training_options(const RunConfig& config) {
           .master = config.precision.master,
           .moments = config.optim.moments,
           .gradient = config.precision.gradient,
+          .carries_gradients = config.train.accumulation == 1 && config.cluster.data_parallel() == 1,
           .offloads_activations = config.memory.offload == Offload::kActivations,
           .adamw = {.beta1 = config.optim.betas.at(0),
                     .beta2 = config.optim.betas.at(1),

@@ -8,24 +8,36 @@
 namespace litespark {
 namespace {
 
+/// What has a lifetime of its own: a root, or a view that is a direct part of a carried one.
+TensorId unit_of_life(const TensorTable& tensors, TensorId id) {
+  const TensorId root = tensors.root(id).first;
+  if (tensors[root].storage != Storage::kCarried) return root;
+  while (id != root && tensors[id].parent != root) id = tensors[id].parent;
+  return id;
+}
+
 /// Visits an op's tensors and widens the lifetimes of those in the arena.
 struct UseRecorder {
   const TensorTable& tensors;
-  std::vector<Lifetime>& by_root;  ///< indexed by root; tensor unset while unused
+  std::vector<Lifetime>& lifetimes;   ///< indexed by unit_of_life; tensor unset while unused
+  std::vector<TensorId>& carried_in;  ///< roots that the phase reads before it writes them
   std::string_view op;
   int32_t index = 0;
 
   void use(std::string_view field, TensorId id, bool reads) {
     if (!id.has_value()) return;
-    const TensorId root = tensors.root(id).first;
-    if (tensors[root].storage != Storage::kArena) return;
-    Lifetime& lifetime = by_root[static_cast<size_t>(root.index)];
+    const TensorId unit = unit_of_life(tensors, id);
+    const bool is_carried = tensors[unit].storage == Storage::kCarried;
+    if (tensors[unit].storage != Storage::kArena && !is_carried) return;
+    Lifetime& lifetime = lifetimes[static_cast<size_t>(unit.index)];
     if (!lifetime.tensor.has_value()) {
-      if (reads) {
-        throw InternalError(tensors[root].name, "read before it is written", std::string(op) + "." + std::string(field),
+      if (reads && is_carried) {
+        carried_in.push_back(tensors.root(unit).first);
+      } else if (reads) {
+        throw InternalError(tensors[unit].name, "read before it is written", std::string(op) + "." + std::string(field),
                             "a write first");
       }
-      lifetime = {root, index, index};
+      lifetime = {unit, index, index};
     }
     lifetime.last = index;
   }
@@ -43,14 +55,26 @@ struct UseRecorder {
 }  // namespace
 
 PhaseLifetimes tape_lifetimes(const Tape& tape, const TensorTable& tensors) {
-  std::vector<Lifetime> by_root(static_cast<size_t>(tensors.size()));
+  std::vector<Lifetime> lifetimes(static_cast<size_t>(tensors.size()));
+  std::vector<TensorId> carried_in;
   int32_t index = 0;
   for (const TapeEntry& entry : tape.entries()) {
-    UseRecorder recorder{.tensors = tensors, .by_root = by_root, .op = op_name(entry.op), .index = index++};
+    UseRecorder recorder{.tensors = tensors,
+                         .lifetimes = lifetimes,
+                         .carried_in = carried_in,
+                         .op = op_name(entry.op),
+                         .index = index++};
     std::visit([&](const auto& op) { op.map(recorder); }, entry.op);
   }
+  for (Lifetime& lifetime : lifetimes) {
+    if (!lifetime.tensor.has_value() || tensors[lifetime.tensor].storage != Storage::kCarried) continue;
+    const TensorId root = tensors.root(lifetime.tensor).first;
+    const bool is_whole = std::find(carried_in.begin(), carried_in.end(), root) != carried_in.end();
+    lifetime = is_whole ? Lifetime{} : Lifetime{lifetime.tensor, lifetime.first, index - 1};
+  }
+  for (const TensorId root : carried_in) lifetimes[static_cast<size_t>(root.index)] = {root, 0, index - 1};
   PhaseLifetimes phase{.phase = tape.phase(), .num_ops = index, .lifetimes = {}};
-  std::copy_if(by_root.begin(), by_root.end(), std::back_inserter(phase.lifetimes),
+  std::copy_if(lifetimes.begin(), lifetimes.end(), std::back_inserter(phase.lifetimes),
                [](const Lifetime& lifetime) { return lifetime.tensor.has_value(); });
   return phase;
 }

@@ -95,6 +95,46 @@ TEST(MemoryPlan, HostTensorsStandInABlockOfTheirOwn) {
   EXPECT_EQ(plan.persistent_bytes(), 0);
 }
 
+class CarriedTensor : public testing::Test {
+ protected:
+  CarriedTensor() {
+    gradient_ = table_.add({.name = "gradient", .dtype = DType::kU8, .shape = {2000}, .storage = Storage::kCarried});
+    front_ = table_.view(gradient_, "front", {1000}, 0);
+    back_ = table_.view(gradient_, "back", {1000}, 1000);
+  }
+
+  TensorTable table_;
+  TensorId gradient_, front_, back_;
+};
+
+TEST_F(CarriedTensor, LendsThePartsThatAreNotWrittenYet) {
+  const TensorId early = arena_tensor(table_, 1000);  // gone before `back` is written
+  const TensorId late = arena_tensor(table_, 256);
+  const std::vector<PhaseLifetimes> phases = {{"fill", 6, {{early, 0, 3}, {late, 2, 5}, {front_, 2, 5}, {back_, 4, 5}}},
+                                              {"read", 2, {{gradient_, 0, 1}}}};
+  const MemoryPlan plan(table_, phases);
+  EXPECT_EQ(plan.offset(gradient_), 0);
+  EXPECT_EQ(plan.offset(early), 1024);
+  EXPECT_GE(plan.offset(late), 2000) << "nothing else is free at its time";
+  EXPECT_EQ(plan.arena_bytes(), 2048 + 256);
+  EXPECT_EQ(plan.persistent_bytes(), 0);
+  EXPECT_EQ(plan.phases()[1].live_bytes, 2000);
+}
+
+TEST_F(CarriedTensor, KeepsOtherTensorsOfAPhaseThatReadsItOut) {
+  const TensorId scratch = arena_tensor(table_, 100);
+  const std::vector<PhaseLifetimes> phases = {{"fill", 1, {{front_, 0, 0}, {back_, 0, 0}}},
+                                              {"read", 2, {{gradient_, 0, 1}, {scratch, 1, 1}}}};
+  EXPECT_EQ(MemoryPlan(table_, phases).offset(scratch), 2048);
+}
+
+TEST_F(CarriedTensor, SeveralStandBesideEachOther) {
+  const TensorId other =
+      table_.add({.name = "other", .dtype = DType::kU8, .shape = {10}, .storage = Storage::kCarried});
+  const PhaseLifetimes phase{"fill", 1, {{front_, 0, 0}, {other, 0, 0}}};
+  EXPECT_EQ(MemoryPlan(table_, {&phase, 1}).offset(other), 2048);
+}
+
 TEST(TensorTable, FollowsViewsOfViewsToTheirRoot) {
   TensorTable table;
   const TensorId root = table.add({.name = "root", .dtype = DType::kF32, .shape = {10, 4}});

@@ -2,6 +2,7 @@
 // Every weight is updated once, decayed when it should be, and copied for the matmuls afterwards.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <stdexcept>
 
 #include "spec/optimizer_tape.h"
@@ -67,15 +68,22 @@ TEST(OptimizerTape, DecaysMatricesAndSparesNormsAndBiases) {
   }
 }
 
-TEST(OptimizerTape, NormCoversBothKindsOfGradients) {
+// Padding between gradients need not be zero: other tensors may use its memory before the optimizer runs.
+TEST(OptimizerTape, NormCoversBothKindsOfGradientsAndNoPadding) {
   ProgramOptions options = small_options();
   options.compute = options.gradient = DType::kBF16;
   const Program program = make_llama_program(small_config(), options, PlainSizes());
   const auto sums = ops_of<op::GradientSquareSum>(*program.tape(Phase::kOptimizer));
-  ASSERT_EQ(sums.size(), 2U);
-  int64_t elements = 0;
-  for (const auto& sum : sums) elements += program.tensors[sum.gradient].shape.num_elements();
-  EXPECT_EQ(elements, program.params.flat_size);
+  std::map<DType, int64_t> found;
+  for (const auto& sum : sums)
+    found[program.tensors[sum.gradient].dtype] += program.tensors[sum.gradient].shape.num_elements();
+  std::map<DType, int64_t> expected;
+  for (size_t p = 0; p < program.param_tensors.size(); ++p) {
+    expected[program.tensors[program.param_tensors[p].gradient].dtype] += program.params.params[p].shape.num_elements();
+  }
+  EXPECT_EQ(expected.size(), 2U);
+  EXPECT_GT(sums.size(), 2U) << "this model has padding";
+  EXPECT_EQ(found, expected);
 }
 
 TEST(OptimizerTape, MakesAChecksumOfEveryGradientWhenAsked) {
@@ -94,10 +102,12 @@ TEST(OptimizerTape, MakesAChecksumOfEveryGradientWhenAsked) {
 TEST(OptimizerTape, DecidesAfterTheNormAndBeforeTheFirstUpdate) {
   const Program program = make_llama_program(small_config(), small_options(), PlainSizes());
   const auto& entries = program.tape(Phase::kOptimizer)->entries();
-  ASSERT_GT(entries.size(), 2U);
-  EXPECT_EQ(op_name(entries[0].op), "gradient_square_sum");
-  EXPECT_EQ(op_name(entries[1].op), "step_decision");
-  for (size_t i = 2; i < entries.size(); ++i) EXPECT_EQ(op_name(entries[i].op), "adamw");
+  size_t at = 0;
+  while (at < entries.size() && op_name(entries[at].op) == "gradient_square_sum") ++at;
+  EXPECT_GT(at, 0U);
+  ASSERT_LT(at, entries.size());
+  EXPECT_EQ(op_name(entries[at].op), "step_decision");
+  for (size_t i = at + 1; i < entries.size(); ++i) EXPECT_EQ(op_name(entries[i].op), "adamw");
 }
 
 TEST(OptimizerTape, PassesOnTheOptimizersNumbersUnrounded) {

@@ -111,5 +111,12 @@ TEST(RunProgram, CopiesAreMadeOnUseWhereAStepIsOneMicroBatchUnlessTheRunSaysOthe
   EXPECT_TRUE(packs_on_use(2, PackedCopies::kOnUse));
 }
 
+TEST(RunProgram, GradientsOutliveTheMicroBatchOnlyWhereOthersFollow) {
+  RunConfig config;
+  EXPECT_TRUE(training_options(config).carries_gradients);
+  config.train.accumulation = 2;
+  EXPECT_FALSE(training_options(config).carries_gradients);
+}
+
 }  // namespace
 }  // namespace litespark

@@ -42,6 +42,41 @@ TEST_F(TapeTest, AccumulationIntoUnwrittenMemoryIsARead) {
   EXPECT_THROW(tape_lifetimes(tape, table), InternalError);
 }
 
+TEST_F(TapeTest, PartsOfACarriedTensorLiveFromTheirFirstWriteToTheEndOfTheTape) {
+  const TensorId carried = table.add({.name = "g", .shape = {4, 4}, .storage = Storage::kCarried});
+  const TensorId front = table.view(carried, "front", {2, 4}, 0);
+  const TensorId back = table.view(carried, "back", {2, 4}, 8);
+  const TensorId source = table.add({.name = "s", .shape = {2, 4}, .storage = Storage::kPersistent});
+  Tape tape("fill");
+  tape.push(op::Convert<TensorId>{.out = back, .x = source});
+  tape.push(op::Convert<TensorId>{.out = table.rows(front, 1, 1), .x = table.rows(source, 0, 1)});
+  tape.push(op::Convert<TensorId>{.out = source, .x = back});
+  const PhaseLifetimes phase = tape_lifetimes(tape, table);
+  ASSERT_EQ(phase.lifetimes.size(), 2u);
+  EXPECT_EQ(phase.lifetimes[0].tensor, front) << "through its rows";
+  EXPECT_EQ(phase.lifetimes[0].first, 1);
+  EXPECT_EQ(phase.lifetimes[0].last, 2);
+  EXPECT_EQ(phase.lifetimes[1].tensor, back);
+  EXPECT_EQ(phase.lifetimes[1].first, 0);
+  EXPECT_EQ(phase.lifetimes[1].last, 2);
+}
+
+TEST_F(TapeTest, ACarriedTensorThatATapeReadsFirstLivesThroughoutIt) {
+  const TensorId carried = table.add({.name = "g", .shape = {4, 4}, .storage = Storage::kCarried});
+  const TensorId front = table.view(carried, "front", {2, 4}, 0);
+  const TensorId back = table.view(carried, "back", {2, 4}, 8);
+  const TensorId out = table.add({.name = "s", .shape = {2, 4}, .storage = Storage::kPersistent});
+  Tape tape("read");
+  tape.push(op::Convert<TensorId>{.out = out, .x = out});
+  tape.push(op::Convert<TensorId>{.out = out, .x = back});
+  tape.push(op::Convert<TensorId>{.out = front, .x = out});
+  const PhaseLifetimes phase = tape_lifetimes(tape, table);
+  ASSERT_EQ(phase.lifetimes.size(), 1u);
+  EXPECT_EQ(phase.lifetimes[0].tensor, carried);
+  EXPECT_EQ(phase.lifetimes[0].first, 0);
+  EXPECT_EQ(phase.lifetimes[0].last, 2);
+}
+
 TEST_F(TapeTest, BindingKeepsScalarsAndAbsentTensors) {
   const op::AnyOp<TensorId> symbolic = op::RmsNormForward<TensorId>{
       .y = arena("y"), .rstd = arena("r"), .x = arena("x"), .weight = arena("w"), .eps = 0.25f};

@@ -131,6 +131,32 @@ TEST(Trainer, PackedCopiesMadeOnUseGiveTheBitsOfThoseThatStay) {
   }
 }
 
+TEST(Trainer, GradientsCarriedInTheArenaGiveTheBitsOfThoseThatStay) {
+  for (const DType gradient : {DType::kF32, DType::kBF16}) {
+    for (const bool is_tied : {false, true}) {
+      ModelConfig config = tiny_model();
+      config.tie_word_embeddings = is_tied;
+      config.has_qkv_bias = true;
+      ProgramOptions options = tiny_program_options();
+      options.compute = DType::kBF16;
+      options.gradient = gradient;
+      options.packs_on_use = true;
+      TinyRun reference(config, options, some_batches(), tiny_trainer_options());
+      options.carries_gradients = true;
+      TinyRun same(config, options, some_batches(), tiny_trainer_options());
+      const auto bytes = [](const TinyRun& run) { return run.executor.program().memory->total_bytes(); };
+      EXPECT_LT(bytes(same), bytes(reference));
+      for (int step = 0; step < 4; ++step) {
+        const StepRecord found = same.trainer.step_and_finish();
+        const StepRecord expected = reference.trainer.step_and_finish();
+        EXPECT_EQ(found.loss, expected.loss);
+        EXPECT_EQ(found.grad_norm, expected.grad_norm);
+      }
+      EXPECT_EQ(same.weights(), reference.weights());
+    }
+  }
+}
+
 // The same tape that a GPU runs, with copies that are done when they return.
 TEST(Trainer, OffloadedActivationsChangeNothing) {
   ProgramOptions options = tiny_program_options();
