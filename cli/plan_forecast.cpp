@@ -77,6 +77,15 @@ RunForecast make_forecast(const ForecastRequest& request, const RunConfig& confi
   return forecast;
 }
 
+RunForecast forecast_here(const RunConfig& config, const ModelConfig& model, const Program& program,
+                          const Backend& backend) {
+  ForecastRequest request;
+  request.hardware = backend.device() == Device::kCpu ? "cpu" : hardware_in_text(backend.name()).name;
+  RunForecast forecast = make_forecast(request, config, model, program);
+  forecast.memory_is_exact = true;
+  return forecast;
+}
+
 SearchQuestion search_question(const ForecastRequest& request, const RunForecast& forecast) {
   SearchQuestion question;
   question.workload = forecast.workload;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/fields.h"
+#include "ops/backend.h"
 #include "plan/layout_search.h"
 #include "plan/run_forecast.h"
 
@@ -30,6 +31,10 @@ Hardware hardware_of(const std::string& name_or_file);
 
 RunForecast make_forecast(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model,
                           const Program& program);
+
+/// The forecast of a run on the device that it is about to train on: a GPU goes by its name, where it is known.
+RunForecast forecast_here(const RunConfig& config, const ModelConfig& model, const Program& program,
+                          const Backend& backend);
 
 /// Layouts of the run over its devices.
 SearchQuestion search_question(const ForecastRequest& request, const RunForecast& forecast);

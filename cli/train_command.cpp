@@ -16,6 +16,8 @@
 #include "launch.h"
 #include "machine.h"
 #include "model/self_test.h"
+#include "plan/forecast_report.h"
+#include "plan_forecast.h"
 #include "progress.h"
 #include "report/page.h"
 #include "run_memory.h"
@@ -85,6 +87,16 @@ void write_run_report(const fs::path& out) {
     std::cout << "report: " << report::write_report(out).string() << std::endl;
   } catch (const Error& error) {
     std::cerr << "warning: no report: " << error.what() << std::endl;
+  }
+}
+
+/// For the report to hold against what comes; a machine that the planner does not know is no reason not to train.
+void write_forecast(const RunConfig& config, const ModelConfig& model, const Program& program, const Backend& backend) {
+  try {
+    write_text_file(fs::path(config.out) / "forecast.json",
+                    forecast_json(forecast_here(config, model, program, backend)) + "\n");
+  } catch (const ConfigError& error) {
+    std::cerr << "warning: no forecast: " << error.what() << std::endl;
   }
 }
 
@@ -384,6 +396,7 @@ class TrainCommand final : public Command {
     const std::string headline = run_headline(config, program);
     std::cout << headline << decay_groups_text(program.params) << "\n"
               << memory.plan(program, headline.substr(0, headline.find('\n'))) << std::endl;
+    write_forecast(config, model, program, backend);
     TrainingRun training(config, std::move(start), std::move(program), backend, memory, ranks);
     tuning.keep(backend);
     const RunEnd end = training.run();

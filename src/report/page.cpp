@@ -236,6 +236,7 @@ std::string report_page(const RunFolder& run) {
          escape_html(run.model.empty() ? "A Litespark run" : run.model) + "</p></header>\n" + cards(run, facts) +
          warnings_section(run) + section("Training", charts(run)) +
          section("Energy and carbon", energy_section(run, facts)) + section("Memory by owner", memory_section(run)) +
+         section("Predicted beside measured", prediction_section(run, facts)) +
          section("Time by scope", time_section(run)) + section("Samples", samples_section(run)) +
          section("Checkpoints", checkpoints_section(run)) +
          section("Effective configuration", "<details class=\"panel\" open><summary>run.toml</summary><pre>" +

@@ -162,6 +162,7 @@ RunFolder read_run_folder(const fs::path& folder) {
   read_metrics(folder / "metrics.jsonl", run);
   read_energy(folder / "energy.jsonl", run);
   read_memory(folder / "memory.json", run);
+  run.prediction = read_prediction(folder / "forecast.json");
   read_timeline(folder / "timeline.json", run);
   read_samples(folder / "samples.jsonl", run);
   run.checkpoints = checkpoint_steps(folder / "checkpoints");

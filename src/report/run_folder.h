@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "report/prediction.h"
+
 namespace litespark::report {
 
 /// A step's line of metrics.jsonl.
@@ -94,12 +96,13 @@ struct RunFolder {
   int64_t num_broken_energy_lines = 0;  ///< left out
   std::optional<MemoryFacts> memory;
   std::optional<TimelineFacts> timeline;
+  std::optional<Prediction> prediction;
   std::vector<Sample> samples;
   std::vector<int64_t> checkpoints;  ///< steps of the complete ones, ascending
 };
 
-/// Reads run.toml, metrics.jsonl, energy.jsonl, memory.json, timeline.json, samples.jsonl and the names of the
-/// checkpoints; all but run.toml may be absent, and a last line without its end is a write that was cut off;
+/// Reads run.toml, metrics.jsonl, energy.jsonl, memory.json, forecast.json, timeline.json, samples.jsonl and the names
+/// of the checkpoints; all but run.toml may be absent, and a last line without its end is a write that was cut off;
 /// energy.jsonl only grows, so torn lines in its middle are left out and counted. Throws DataError when `folder` is no
 /// run folder, and naming file and line for what is malformed; IoError.
 RunFolder read_run_folder(const std::filesystem::path& folder);
