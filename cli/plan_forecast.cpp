@@ -14,13 +14,19 @@ namespace litespark::cli {
 namespace {
 
 /// What the forecast needs to know of the place: the run file's own keys.
-EnergyQuestion energy_of(const MeterSection& meter) {
+EnergyQuestion energy_of(const RunConfig& config) {
+  const MeterSection& meter = config.meter;
   const GridIntensity grid = grid_intensity(meter.grid, meter.grid_intensity);
   EnergyQuestion energy;
   energy.pue = meter.pue;
   energy.grams_per_kwh = grid.grams_per_kwh;
   energy.intensity_source = grid.country.empty() ? grid.source : grid.country + ", " + grid.source;
   energy.price_per_kwh = meter.price_per_kwh.value_or(0);
+  energy.market_grams_per_kwh = config.cost.market_intensity;
+  energy.market_source = config.cost.market_source;
+  energy.data_dollars = config.cost.data;
+  energy.label_dollars = config.cost.labels;
+  energy.lifetime_hours = config.cost.lifetime_years * 8760;
   return energy;
 }
 
@@ -71,7 +77,7 @@ RunForecast make_forecast(const ForecastRequest& request, const RunConfig& confi
                                        .model = model,
                                        .program = program,
                                        .hardware = hardware_of(name),
-                                       .energy = energy_of(config.meter)});
+                                       .energy = energy_of(config)});
   // The program was made with a CPU's packed copies, whatever it is forecast for.
   if (runs_on_cpu(config) && !request.hardware.empty()) forecast.memory_is_exact = false;
   return forecast;

@@ -52,6 +52,7 @@ EnergyCost energy_cost(const EnergyQuestion& question, const Hardware& hardware)
   out.repeated_kwh = out.total_kwh() * question.repeated_share / work;
   out.idle_kwh = out.device_kwh - out.device_hours * question.busy_share * kComputingShare * hardware.watts / 1000;
   out.operation_kg = out.total_kwh() * question.grams_per_kwh / 1000;
+  if (question.market_grams_per_kwh) out.market_kg = out.total_kwh() * *question.market_grams_per_kwh / 1000;
   out.embodied_kg = hardware.embodied_kg * out.device_hours / question.lifetime_hours;
   out.rent_dollars = hardware.price_per_hour * out.device_hours;
   out.electricity_dollars = question.price_per_kwh * out.total_kwh();

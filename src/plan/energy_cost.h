@@ -3,6 +3,7 @@
 // in src/meter and never mixes with it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "plan/hardware.h"
@@ -17,8 +18,10 @@ struct EnergyQuestion {
   /// Of a step, the part in which devices compute rather than wait.
   double busy_share = 1;
   double pue = 1;
-  double grams_per_kwh = 0;              ///< location-based, average
-  std::string intensity_source;          ///< with its year
+  double grams_per_kwh = 0;                    ///< location-based, average
+  std::string intensity_source;                ///< with its year
+  std::optional<double> market_grams_per_kwh;  ///< of what is bought; absent: not known
+  std::string market_source;
   double price_per_kwh = 0;              ///< 0: unknown
   double repeated_share = 0;             ///< work that fails and is done again, over the work that counts
   double data_dollars = 0;               ///< preparation of data
@@ -29,11 +32,12 @@ struct EnergyQuestion {
 struct EnergyCost {
   double device_hours = 0;  ///< with repeated work
   double device_kwh = 0;
-  double node_kwh = 0;      ///< processors, memory, network cards, fans
-  double building_kwh = 0;  ///< what PUE adds
-  double repeated_kwh = 0;  ///< of the three above, for work done again
-  double idle_kwh = 0;      ///< of device_kwh: waiting rather than computing
-  double operation_kg = 0;  ///< CO2e, location-based
+  double node_kwh = 0;              ///< processors, memory, network cards, fans
+  double building_kwh = 0;          ///< what PUE adds
+  double repeated_kwh = 0;          ///< of the three above, for work done again
+  double idle_kwh = 0;              ///< of device_kwh: waiting rather than computing
+  double operation_kg = 0;          ///< CO2e, location-based
+  std::optional<double> market_kg;  ///< CO2e, market-based: beside the other, never added to it
   double embodied_kg = 0;
   double rent_dollars = 0;
   double electricity_dollars = 0;

@@ -46,22 +46,32 @@ std::string cost_text(const RunForecast& forecast) {
   const EnergyQuestion& energy = forecast.energy;
   TextTable table({"the whole run, modelled, not metered", ""});
   table.add({"tokens", count_text(static_cast<int64_t>(forecast.tokens))});
-  table.add({"time", amount(forecast.hours, "h")});
+  table.add({"time of its steps", amount(forecast.hours, "h")});
+  table.add({"  and for saves, restarts and work done again",
+             forecast.repeated_share ? amount(forecast.hours * *forecast.repeated_share, "h")
+                                     : "without end: failures come faster than work is redone; save more often"});
   table.add({"devices' energy (" + amount(device_watts(forecast.hardware, energy.busy_share), "W each") + ")",
              amount(cost.device_kwh, "kWh")});
   table.add({"  of it waiting", amount(cost.idle_kwh, "kWh")});
   table.add({"rest of the nodes", known(cost.node_kwh, "kWh", forecast.hardware.node_watts > 0)});
   table.add({"building, PUE " + fixed_text(energy.pue, 2), amount(cost.building_kwh, "kWh")});
   table.add({"energy", amount(cost.total_kwh(), "kWh")});
+  table.add({"  of it for saves, restarts and work done again", amount(cost.repeated_kwh, "kWh")});
   table.add({"devices' energy a token", amount(forecast.joules_per_token(), "J")});
   const bool has_grid = energy.grams_per_kwh > 0;
   table.add({"carbon, location-based, " + fixed_text(energy.grams_per_kwh, 0) + " g/kWh" +
                  (energy.intensity_source.empty() ? "" : " (" + energy.intensity_source + ")"),
              known(cost.operation_kg, "kg CO2e", has_grid)});
-  table.add({"carbon of making the machines, by hours of four years",
+  table.add({"carbon, market-based" +
+                 (cost.market_kg ? ", " + fixed_text(*energy.market_grams_per_kwh, 0) + " g/kWh" : std::string()) +
+                 (energy.market_source.empty() ? "" : " (" + energy.market_source + ")"),
+             known(cost.market_kg.value_or(0), "kg CO2e", cost.market_kg.has_value())});
+  table.add({"carbon of making the machines, by hours of " + fixed_text(energy.lifetime_hours / 8760, 1) + " years",
              known(cost.embodied_kg, "kg CO2e", forecast.hardware.embodied_kg > 0)});
   table.add({"tree-years at 22 kg a tree and year", known(tree_years(cost.operation_kg, 22), "", has_grid)});
   table.add({"rent of devices", known(cost.rent_dollars, "dollars", forecast.hardware.price_per_hour > 0)});
+  table.add({"preparing data", known(cost.data_dollars, "", cost.data_dollars > 0)});
+  table.add({"labels", known(cost.label_dollars, "", cost.label_dollars > 0)});
   table.add({"electricity, if paid apart", known(cost.electricity_dollars, "", energy.price_per_kwh > 0)});
   return table.to_string();
 }
@@ -101,17 +111,22 @@ std::string forecast_json(const RunForecast& forecast) {
   };
   text += ", \"run\": {\"energy_kind\": \"modelled\"";
   number("hours", forecast.hours, true);
+  number("repeated_share", forecast.repeated_share.value_or(0), forecast.repeated_share.has_value());
   number("tokens", forecast.tokens, true);
   number("device_kwh", cost.device_kwh, true);
   number("waiting_kwh", cost.idle_kwh, true);
   number("node_kwh", cost.node_kwh, forecast.hardware.node_watts > 0);
   number("building_kwh", cost.building_kwh, true);
   number("total_kwh", cost.total_kwh(), true);
+  number("repeated_kwh", cost.repeated_kwh, forecast.repeated_share.has_value());
   number("joules_per_token", forecast.joules_per_token(), true);
   number("grams_per_kwh", forecast.energy.grams_per_kwh, forecast.energy.grams_per_kwh > 0);
   number("operation_kg_co2e", cost.operation_kg, forecast.energy.grams_per_kwh > 0);
+  number("market_kg_co2e", cost.market_kg.value_or(0), cost.market_kg.has_value());
   number("embodied_kg_co2e", cost.embodied_kg, forecast.hardware.embodied_kg > 0);
   number("rent_dollars", cost.rent_dollars, forecast.hardware.price_per_hour > 0);
+  number("data", cost.data_dollars, cost.data_dollars > 0);
+  number("labels", cost.label_dollars, cost.label_dollars > 0);
   number("electricity", cost.electricity_dollars, forecast.energy.price_per_kwh > 0);
   return text + "}}";
 }

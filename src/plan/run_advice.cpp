@@ -68,23 +68,21 @@ Advice width_advice(const RunConfig& config, const RunForecast& forecast) {
 }
 
 Advice save_advice(const RunConfig& config, const RunForecast& forecast) {
-  FailureModel model;
-  model.gpus = static_cast<double>(forecast.workload.layout.gpus());
-  // Masters and two moments, written by all nodes at a gigabyte a second each.
-  const double nodes = std::max(1.0, model.gpus / static_cast<double>(forecast.hardware.devices_a_node));
-  model.save_seconds = std::max(1.0, 12 * forecast.workload.shape.parameters() / (1e9 * nodes));
+  const FailureModel model = failure_model(config, forecast);
   const double interval = best_save_interval_seconds(model);
   const double steps = std::max(1.0, std::round(interval / forecast.step.total));
   Advice advice{.key = "checkpoint.every", .found = std::to_string(config.checkpoint.every)};
   if (steps < static_cast<double>(config.train.steps)) advice.advised = whole(steps);
   const double between = model.seconds_between_failures();
   advice.reason = "sqrt(2 x " + whole(model.save_seconds) + " s a save x " + fixed_text(between / 3600) +
-                  " h between failures) (Young, Daly) at 50,000 h a device";
+                  " h between failures) (Young, Daly) at " + count_text(static_cast<int64_t>(model.device_mtbf_hours)) +
+                  " h a device";
   if (interval / 2 + model.restart_seconds < between) {
     advice.reason += "; then " + fixed_text(100 * (failure_stretch(model, interval) - 1), 2) +
                      " % of the time goes to saves and repeats";
   } else {
-    advice.reason += "; failures come faster than a restart of 10 minutes: such a run needs spare devices, not saves";
+    advice.reason += "; failures come faster than a restart of " + whole(model.restart_seconds) +
+                     " s: such a run needs spare devices, not saves";
   }
   return advice;
 }

@@ -25,6 +25,19 @@ StepSeconds tape_step(const ForecastQuestion& question, const Workload& workload
   return step;
 }
 
+/// Without saves a failure costs all that was done.
+std::optional<double> repeated_share(const RunConfig& config, const RunForecast& forecast) {
+  const double run = 3600 * forecast.hours;
+  if (!(run > 0)) return 0.0;
+  const auto every = static_cast<double>(config.checkpoint.every);
+  const double interval = every > 0 ? std::min(run, every * forecast.step.total) : run;
+  try {
+    return failure_stretch(failure_model(config, forecast), interval) - 1;
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 Workload workload_of_run(const RunConfig& config, const ModelConfig& model) {
@@ -53,6 +66,17 @@ ProgramOptions planned_options(const RunConfig& config) {
   return options;
 }
 
+FailureModel failure_model(const RunConfig& config, const RunForecast& forecast) {
+  FailureModel model;
+  model.gpus = static_cast<double>(forecast.workload.layout.gpus());
+  model.device_mtbf_hours = config.cost.device_mtbf_hours;
+  model.restart_seconds = config.cost.restart_seconds;
+  model.save_seconds =
+      whole_save_seconds(forecast.workload.shape.parameters(),
+                         model.gpus / static_cast<double>(std::max<int64_t>(1, forecast.hardware.devices_a_node)));
+  return model;
+}
+
 RunForecast forecast_run(const ForecastQuestion& question) {
   question.hardware.validate();
   RunForecast out;
@@ -77,6 +101,8 @@ RunForecast forecast_run(const ForecastQuestion& question) {
   out.energy.hours = out.hours;
   out.energy.gpus = static_cast<double>(out.workload.layout.gpus());
   out.energy.busy_share = busy_share(out.step);
+  out.repeated_share = repeated_share(question.config, out);
+  out.energy.repeated_share = out.repeated_share.value_or(0);
   out.cost = energy_cost(out.energy, question.hardware);
   return out;
 }

@@ -8,6 +8,7 @@
 
 #include "plan/energy_cost.h"
 #include "plan/layout_memory.h"
+#include "plan/step_replay.h"
 #include "spec/program.h"
 #include "spec/run_config.h"
 
@@ -29,7 +30,10 @@ struct RunForecast {
   bool goes_by_tape = false;
   double memory_bytes = 0;  ///< of the fullest device
   bool memory_is_exact = false;
-  double hours = 0;  ///< of the whole run
+  double hours = 0;  ///< of the whole run's steps
+  /// Saves, restarts and steps done again, over the steps' time: in `cost`. Absent where failures come faster than work
+  /// is redone, so that the run would not end; `cost` is without them then.
+  std::optional<double> repeated_share;
   double tokens = 0;
   EnergyCost cost;
   EnergyQuestion energy;
@@ -47,6 +51,9 @@ bool goes_by_tape(const ClusterSection& cluster);
 ProgramOptions planned_options(const RunConfig& config);
 
 RunForecast forecast_run(const ForecastQuestion& question);
+
+/// Of the run's devices, with what a save of its model takes.
+FailureModel failure_model(const RunConfig& config, const RunForecast& forecast);
 
 /// Tokens a second over devices.
 struct ScalingPoint {

@@ -205,6 +205,10 @@ double best_save_interval_seconds(const FailureModel& model) {
   return std::sqrt(2 * model.save_seconds * model.seconds_between_failures());
 }
 
+double whole_save_seconds(double parameters, double nodes) {
+  return std::max(1.0, 12 * parameters / (1e9 * std::max(1.0, nodes)));
+}
+
 double failure_stretch(const FailureModel& model, double interval_seconds) {
   if (!(interval_seconds > 0)) throw ConfigError("interval", "must be positive", interval_seconds, "above 0");
   const double saving = 1 + model.save_seconds / interval_seconds;

@@ -53,9 +53,12 @@ struct FailureModel {
   double restart_seconds = 600;
   double seconds_between_failures() const { return 3600 * device_mtbf_hours / gpus; }
 };
+/// Of one whole save of `parameters` (master and two moments in fp32), written by all nodes at a gigabyte a second
+/// each.
+double whole_save_seconds(double parameters, double nodes);
 /// sqrt(2 save x time between failures) (Young 1974; Daly 2006, first order).
 double best_save_interval_seconds(const FailureModel& model);
-/// Wall seconds over seconds of useful work.
+/// Wall seconds over seconds of useful work. Throws ConfigError where failures come faster than work is redone.
 double failure_stretch(const FailureModel& model, double interval_seconds);
 
 }  // namespace litespark

@@ -394,6 +394,7 @@ void RunConfig::visit(Fields& fields) {
   fields.section("device", "Where it runs.", device);
   fields.section("checkpoint", "What is saved and when.", checkpoint);
   fields.section("meter", "Energy, carbon and money.", meter);
+  fields.section("cost", "What `litespark plan` counts beside devices and electricity.", cost);
   fields.section("cluster", "Devices and how the work is split over them.", cluster);
   fields.section("distribution", "How ranks work together.", distribution);
 }

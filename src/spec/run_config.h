@@ -191,6 +191,19 @@ struct MeterSection {
   void visit(Fields& fields);
 };
 
+/// What only the planner counts.
+struct CostSection {
+  std::optional<double> market_intensity;
+  std::string market_source;
+  double data = 0;
+  double labels = 0;
+  double lifetime_years = 4;
+  double device_mtbf_hours = 50000;
+  double restart_seconds = 600;
+
+  void visit(Fields& fields);
+};
+
 struct ClusterSection {
   int64_t gpus = 1;
   int64_t nodes = 1;
@@ -229,6 +242,7 @@ struct RunConfig {
   DeviceSection device;
   CheckpointSection checkpoint;
   MeterSection meter;
+  CostSection cost;
   ClusterSection cluster;
   DistributionSection distribution;
 

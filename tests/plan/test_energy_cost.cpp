@@ -39,6 +39,17 @@ TEST(EnergyCost, PartsAddUpAndRepeatedWorkHasItsOwnLine) {
   EXPECT_GT(once.embodied_kg, 0);
 }
 
+TEST(EnergyCost, MarketBasedCarbonStandsBesideTheGridsAndIsUnknownWithoutAContract) {
+  const Hardware h100 = hardware_named("h100");
+  EnergyQuestion question{.hours = 10, .gpus = 8, .grams_per_kwh = 400};
+  EXPECT_FALSE(energy_cost(question, h100).market_kg.has_value());
+  question.market_grams_per_kwh = 0;  // certificates for all of it: zero by this method, and the grid's figure stays
+  const EnergyCost cost = energy_cost(question, h100);
+  EXPECT_EQ(cost.market_kg, 0.0);
+  EXPECT_NEAR(cost.operation_kg, 0.4 * cost.total_kwh(), 1e-9);
+  EXPECT_NEAR(cost.total_kg(), cost.operation_kg + cost.embodied_kg, 1e-9);
+}
+
 TEST(EnergyCost, NothingIsComputedForNoHoursOrNoDevices) {
   const Hardware h100 = hardware_named("h100");
   EXPECT_THROW(energy_cost({.hours = 0}, h100), ConfigError);

@@ -47,6 +47,23 @@ TEST(ForecastReport, WhatIsNotKnownIsNeverZero) {
   EXPECT_TRUE(contains(forecast_csv(forecast), "n/a"));
 }
 
+TEST(ForecastReport, CostsHaveALineEachAndTheContractIsNamed) {
+  RunForecast forecast = forecast_of_8b();
+  EXPECT_TRUE(contains(forecast_text(forecast), "without end"));
+  forecast.repeated_share = 0.5;
+  forecast.energy.market_grams_per_kwh = 12;
+  forecast.energy.market_source = "wind, 2026";
+  forecast.energy.data_dollars = 1234;
+  forecast.energy.label_dollars = 5678;
+  forecast.cost = energy_cost(forecast.energy, forecast.hardware);
+  const std::string text = forecast_text(forecast);
+  for (const char* part : {"12 g/kWh (wind, 2026)", "1234", "5678", "5.00 h"})
+    EXPECT_TRUE(contains(text, part)) << part;
+  const std::string json = forecast_json(forecast);
+  for (const char* part : {"\"market_kg_co2e\": ", "\"data\": 1234", "\"labels\": 5678", "\"repeated_share\": 0.5"})
+    EXPECT_TRUE(contains(json, part)) << part;
+}
+
 TEST(ForecastReport, ALineHasAsManyCellsAsTheHead) {
   const auto cells = [](const std::string& line) { return std::count(line.begin(), line.end(), ','); };
   EXPECT_EQ(cells(forecast_csv(forecast_of_8b())), cells(forecast_csv_head()));

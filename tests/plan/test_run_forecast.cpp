@@ -72,6 +72,30 @@ TEST(RunForecast, OtherLayoutsGoByTheClosedForm) {
   EXPECT_GT(four.step.tensor, 0);
 }
 
+TEST(RunForecast, SavesAndFailuresHaveTheirOwnShareOfTheRun) {
+  RunConfig config = small_run();
+  config.train.steps = 1'000'000;
+  config.checkpoint.every = 100;
+  const RunForecast often = forecast(config);
+  ASSERT_TRUE(often.repeated_share.has_value());
+  FailureModel model = failure_model(config, often);
+  EXPECT_DOUBLE_EQ(*often.repeated_share, failure_stretch(model, 100 * often.step.total) - 1);
+  EXPECT_NEAR(often.cost.repeated_kwh, often.cost.total_kwh() * (1 - 1 / (1 + *often.repeated_share)), 1e-9);
+  config.cost.restart_seconds = 36000;
+  config.cost.device_mtbf_hours = 100;
+  EXPECT_GT(*forecast(config).repeated_share, *often.repeated_share + 0.05);
+}
+
+TEST(RunForecast, ARunThatFailuresWouldNeverLetEndSaysSoAndCostsWhatItsStepsDo) {
+  RunConfig config = small_run();
+  config.train.steps = 1'000'000'000;
+  config.checkpoint.every = 0;
+  config.cost.device_mtbf_hours = 1;
+  const RunForecast endless = forecast(config);
+  EXPECT_FALSE(endless.repeated_share.has_value());
+  EXPECT_EQ(endless.cost.repeated_kwh, 0);
+}
+
 TEST(RunForecast, ImpossibleLayoutsAndHardwareAreRefused) {
   RunConfig config = small_run();
   config.cluster.gpus = 3;
