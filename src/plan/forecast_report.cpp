@@ -50,6 +50,10 @@ std::string cost_text(const RunForecast& forecast) {
   table.add({"  and for saves, restarts and work done again",
              forecast.repeated_share ? amount(forecast.hours * *forecast.repeated_share, "h")
                                      : "without end: failures come faster than work is redone; save more often"});
+  if (forecast.played && forecast.played->failures > 0) {
+    table.add({"  played once with the run's seed: " + count_text(forecast.played->failures) + " failures, in all",
+               amount(forecast.played->wall_seconds / 3600, "h")});
+  }
   table.add({"devices' energy (" + amount(device_watts(forecast.hardware, energy.busy_share), "W each") + ")",
              amount(cost.device_kwh, "kWh")});
   table.add({"  of it waiting", amount(cost.idle_kwh, "kWh")});
@@ -112,6 +116,9 @@ std::string forecast_json(const RunForecast& forecast) {
   text += ", \"run\": {\"energy_kind\": \"modelled\"";
   number("hours", forecast.hours, true);
   number("repeated_share", forecast.repeated_share.value_or(0), forecast.repeated_share.has_value());
+  number("played_failures", forecast.played ? static_cast<double>(forecast.played->failures) : 0,
+         forecast.played.has_value());
+  number("played_hours", forecast.played ? forecast.played->wall_seconds / 3600 : 0, forecast.played.has_value());
   number("tokens", forecast.tokens, true);
   number("device_kwh", cost.device_kwh, true);
   number("waiting_kwh", cost.idle_kwh, true);

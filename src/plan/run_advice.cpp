@@ -6,7 +6,6 @@
 
 #include "core/checked.h"
 #include "core/text_table.h"
-#include "plan/step_replay.h"
 
 namespace litespark {
 namespace {

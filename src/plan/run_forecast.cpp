@@ -26,15 +26,18 @@ StepSeconds tape_step(const ForecastQuestion& question, const Workload& workload
 }
 
 /// Without saves a failure costs all that was done.
-std::optional<double> repeated_share(const RunConfig& config, const RunForecast& forecast) {
+void add_failures(const RunConfig& config, RunForecast& forecast) {
+  forecast.repeated_share = 0;
   const double run = 3600 * forecast.hours;
-  if (!(run > 0)) return 0.0;
+  if (!(run > 0)) return;
   const auto every = static_cast<double>(config.checkpoint.every);
   const double interval = every > 0 ? std::min(run, every * forecast.step.total) : run;
+  const FailureModel model = failure_model(config, forecast);
+  forecast.played = replay_failures(model, run, interval, static_cast<uint64_t>(config.seed));
   try {
-    return failure_stretch(failure_model(config, forecast), interval) - 1;
+    forecast.repeated_share = failure_stretch(model, interval) - 1;
   } catch (const ConfigError&) {
-    return std::nullopt;
+    forecast.repeated_share = std::nullopt;
   }
 }
 
@@ -101,7 +104,7 @@ RunForecast forecast_run(const ForecastQuestion& question) {
   out.energy.hours = out.hours;
   out.energy.gpus = static_cast<double>(out.workload.layout.gpus());
   out.energy.busy_share = busy_share(out.step);
-  out.repeated_share = repeated_share(question.config, out);
+  add_failures(question.config, out);
   out.energy.repeated_share = out.repeated_share.value_or(0);
   out.cost = energy_cost(out.energy, question.hardware);
   return out;

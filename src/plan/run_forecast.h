@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "plan/energy_cost.h"
+#include "plan/failures.h"
 #include "plan/layout_memory.h"
-#include "plan/step_replay.h"
 #include "spec/program.h"
 #include "spec/run_config.h"
 
@@ -34,6 +34,7 @@ struct RunForecast {
   /// Saves, restarts and steps done again, over the steps' time: in `cost`. Absent where failures come faster than work
   /// is redone, so that the run would not end; `cost` is without them then.
   std::optional<double> repeated_share;
+  std::optional<FailureReplay> played;  ///< the run once, with failures at times drawn from its seed
   double tokens = 0;
   EnergyCost cost;
   EnergyQuestion energy;

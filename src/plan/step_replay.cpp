@@ -201,23 +201,4 @@ std::string chrome_trace(const ReplayResult& result) {
   return text + "\n], \"displayTimeUnit\": \"ms\"}\n";
 }
 
-double best_save_interval_seconds(const FailureModel& model) {
-  return std::sqrt(2 * model.save_seconds * model.seconds_between_failures());
-}
-
-double whole_save_seconds(double parameters, double nodes) {
-  return std::max(1.0, 12 * parameters / (1e9 * std::max(1.0, nodes)));
-}
-
-double failure_stretch(const FailureModel& model, double interval_seconds) {
-  if (!(interval_seconds > 0)) throw ConfigError("interval", "must be positive", interval_seconds, "above 0");
-  const double saving = 1 + model.save_seconds / interval_seconds;
-  const double lost = (interval_seconds / 2 + model.restart_seconds) / model.seconds_between_failures();
-  if (lost >= 1) {
-    throw ConfigError("failures", "come faster than work is redone", model.seconds_between_failures(),
-                      "more seconds between failures than half an interval and a restart take");
-  }
-  return saving / (1 - lost);
-}
-
 }  // namespace litespark

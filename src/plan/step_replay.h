@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One step played event by event: every pipeline of every data-parallel rank with its own slow devices, where the
-// closed form (plan/step_time.h) knows only equal ones. And what failures add to a long run.
+// closed form (plan/step_time.h) knows only equal ones.
 #pragma once
 
 #include <string>
@@ -43,22 +43,5 @@ ReplayResult replay_step(const ReplayQuestion& question);
 
 /// The trace event format that chrome://tracing and Perfetto read: a row a stage.
 std::string chrome_trace(const ReplayResult& result);
-
-/// A run that saves every `interval` seconds, each save taking `save`; a failure costs half an interval on average and
-/// `restart`.
-struct FailureModel {
-  double device_mtbf_hours = 50000;
-  double gpus = 1;
-  double save_seconds = 60;
-  double restart_seconds = 600;
-  double seconds_between_failures() const { return 3600 * device_mtbf_hours / gpus; }
-};
-/// Of one whole save of `parameters` (master and two moments in fp32), written by all nodes at a gigabyte a second
-/// each.
-double whole_save_seconds(double parameters, double nodes);
-/// sqrt(2 save x time between failures) (Young 1974; Daly 2006, first order).
-double best_save_interval_seconds(const FailureModel& model);
-/// Wall seconds over seconds of useful work. Throws ConfigError where failures come faster than work is redone.
-double failure_stretch(const FailureModel& model, double interval_seconds);
 
 }  // namespace litespark

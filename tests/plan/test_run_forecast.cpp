@@ -78,6 +78,8 @@ TEST(RunForecast, SavesAndFailuresHaveTheirOwnShareOfTheRun) {
   config.checkpoint.every = 100;
   const RunForecast often = forecast(config);
   ASSERT_TRUE(often.repeated_share.has_value());
+  ASSERT_TRUE(often.played.has_value());
+  EXPECT_GE(often.played->wall_seconds, 3600 * often.hours);
   FailureModel model = failure_model(config, often);
   EXPECT_DOUBLE_EQ(*often.repeated_share, failure_stretch(model, 100 * often.step.total) - 1);
   EXPECT_NEAR(often.cost.repeated_kwh, often.cost.total_kwh() * (1 - 1 / (1 + *often.repeated_share)), 1e-9);
@@ -93,6 +95,7 @@ TEST(RunForecast, ARunThatFailuresWouldNeverLetEndSaysSoAndCostsWhatItsStepsDo) 
   config.cost.device_mtbf_hours = 1;
   const RunForecast endless = forecast(config);
   EXPECT_FALSE(endless.repeated_share.has_value());
+  EXPECT_FALSE(endless.played.has_value());
   EXPECT_EQ(endless.cost.repeated_kwh, 0);
 }
 

@@ -82,17 +82,5 @@ TEST(StepReplay, TooManyEventsAndImpossibleLayoutsAreRefused) {
   EXPECT_THROW(replay_step(pipelined(64, 1, 8)), ConfigError);
 }
 
-TEST(StepReplay, SavesComeAtTheIntervalThatCostsLeast) {
-  FailureModel model;
-  model.gpus = 16384;
-  const double best = best_save_interval_seconds(model);
-  EXPECT_NEAR(best, std::sqrt(2 * 60 * 3600 * 50000.0 / 16384), 1e-6);
-  EXPECT_LT(failure_stretch(model, best), failure_stretch(model, best / 3));
-  EXPECT_LT(failure_stretch(model, best), failure_stretch(model, best * 3));
-  EXPECT_THROW(failure_stretch(model, 0), ConfigError);
-  model.device_mtbf_hours = 1;
-  EXPECT_THROW(failure_stretch(model, 100), ConfigError);
-}
-
 }  // namespace
 }  // namespace litespark
