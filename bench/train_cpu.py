@@ -101,11 +101,21 @@ class Litespark(Side):
         precision = {"f32": "fp32", "bf16": "bf16"}[compute]
         self.command = ["litespark", "train", CONFIGS[case], "--train.steps=100000", "--train.log_every=1", f"--device.threads={threads}",
                         f"--precision.compute={precision}", "--checkpoint.at_end=false"]
-        subprocess.run(["rm", "-rf", folder], check=True)
-        super().__init__([binary, "train", config, *self.command[3:], f"--out={folder}"], threads)
         self.peak_flops = None
-        for _ in range(2):
-            self.step()
+        for _ in range(ATTEMPTS):
+            subprocess.run(["rm", "-rf", folder], check=True)
+            start = time.perf_counter()
+            super().__init__([binary, "train", config, *self.command[3:], f"--out={folder}"], threads)
+            for _ in range(2):
+                self.step()
+            # The matmul peak was measured in there: it counts only when nothing else had a core.
+            waited = run_delay_seconds(self.process.pid) / ((time.perf_counter() - start) * threads)
+            if waited <= MOST_DELAY:
+                break
+            print(f"the start waited for a core for {100 * waited:.0f} % of its time: again", flush=True)
+            self.end()
+        else:
+            raise RuntimeError("no start without waiting for a core: the machine is not quiet")
         self.process.send_signal(signal.SIGSTOP)
 
     @staticmethod
