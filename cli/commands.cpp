@@ -9,6 +9,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_train_command());
   commands.push_back(make_plan_command());
+  commands.push_back(make_anatomy_command());
   add_text_commands(commands);
   commands.push_back(make_eval_command());
   commands.push_back(make_verify_command());

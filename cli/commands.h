@@ -10,6 +10,7 @@ namespace litespark::cli {
 
 std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_plan_command();
+std::unique_ptr<Command> make_anatomy_command();
 std::unique_ptr<Command> make_prepare_command();
 std::unique_ptr<Command> make_tokenize_command();
 std::unique_ptr<Command> make_verify_command();

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chapters of `litespark anatomy`, with the sizes that a device's default and its --full run take.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "anatomy/chapter.h"
+#include "anatomy/measure.h"
+#include "ops/backend.h"
+
+namespace litespark::cli {
+
+/// What a chapter is run with.
+struct AnatomyRequest {
+  Backend& backend;
+  anatomy::MeasureOptions options;
+  bool is_large = false;  ///< sizes of real models: on a GPU, or with --full
+};
+
+struct AnatomyChapter {
+  std::string_view name;
+  std::string_view purpose;
+  std::function<anatomy::Chapter(AnatomyRequest& request)> run;
+};
+
+/// In the order in which they are run and listed.
+const std::vector<AnatomyChapter>& anatomy_chapters();
+
+/// The chapters of these names in listed order, all without a name. Throws ConfigError naming the nearest.
+std::vector<const AnatomyChapter*> chosen_chapters(const std::vector<std::string>& names);
+
+}  // namespace litespark::cli

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// `litespark anatomy`: each cause of training cost measured on this machine, beside the published figure.
+#include <iostream>
+
+#include "anatomy_chapters.h"
+#include "backend_choice.h"
+#include "commands.h"
+
+namespace litespark::cli {
+namespace {
+
+/// Every chapter's name with what it is about, for help.
+const std::string& chapter_help() {
+  static const std::string kText = [] {
+    std::string text = "What to measure; all without a name.";
+    for (const AnatomyChapter& chapter : anatomy_chapters()) {
+      const std::string name(chapter.name);
+      text += "\n                      " + name + std::string(name.size() < 14 ? 14 - name.size() : 1, ' ') +
+              std::string(chapter.purpose);
+    }
+    return text;
+  }();
+  return kText;
+}
+
+class AnatomyCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {.name = "anatomy",
+            .purpose = "Measures each cause of training cost on this machine, beside the published figure.",
+            .positionals = {{.name = "CHAPTER", .help = chapter_help(), .is_required = false, .is_repeated = true}},
+            .example = "litespark anatomy attention recompute --json",
+            .computes = true};
+  }
+
+  void visit(Fields& fields) override {
+    fields.add({.path = "device",
+                .value = &device_.kind,
+                .help = "auto: cuda when this build and this machine have it, else cpu.",
+                .choices = {"auto", "cpu", "cuda"}});
+    fields.add({.path = "threads",
+                .value = &device_.threads,
+                .help = "CPU threads; 0: as many as this process may use.",
+                .unit = "threads",
+                .range = between(0, 4096)});
+    fields.add({.path = "compute",
+                .value = &compute_,
+                .help = "What matmuls and attention compute with.",
+                .choices = {"f32", "bf16"}});
+    fields.add({.path = "seconds",
+                .value = &seconds_,
+                .help = "Of each single measurement, about; 0 runs each once.",
+                .unit = "s",
+                .range = between(0, 60)});
+    fields.add({.path = "full",
+                .value = &is_full_,
+                .help = "Sizes of real models, as on a GPU: minutes a chapter on a CPU of few cores."});
+    fields.add({.path = "json", .value = &json_, .help = "Print one JSON array of chapters instead of text."});
+  }
+
+  ExitCode run(const CommandLine& line) override {
+    const std::vector<const AnatomyChapter*> chapters = chosen_chapters(line.positionals);
+    RunConfig config;
+    config.device = device_;
+    const std::unique_ptr<Backend> backend = make_backend(config);
+    AnatomyRequest request{.backend = *backend,
+                           .options = {.seconds = seconds_, .compute = compute_},
+                           .is_large = is_full_ || backend->device() == Device::kCuda};
+    std::string text = json_ ? "[" : "device: " + backend->name() + "\n";
+    for (const AnatomyChapter* chapter : chapters) {
+      const anatomy::Chapter found = chapter->run(request);
+      text += json_ ? chapter_json(found) : "\n" + chapter_text(found);
+      if (json_ && chapter != chapters.back()) text += ",\n ";
+      std::cout << text << std::flush;
+      text.clear();
+    }
+    std::cout << (json_ ? "]\n" : "");
+    return ExitCode::kDone;
+  }
+
+ private:
+  DeviceSection device_;
+  DType compute_ = DType::kBF16;
+  double seconds_ = 0.2;
+  bool is_full_ = false;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_anatomy_command() {
+  return std::make_unique<AnatomyCommand>();
+}
+
+}  // namespace litespark::cli
