@@ -6,10 +6,13 @@
 #include "anatomy/attention.h"
 #include "anatomy/embedding.h"
 #include "anatomy/fragmentation.h"
+#include "anatomy/kernels.h"
+#include "anatomy/loader.h"
 #include "anatomy/norm.h"
 #include "anatomy/recompute.h"
 #include "core/error.h"
 #include "core/nearest.h"
+#include "scratch_folder.h"
 
 namespace litespark::cli {
 namespace {
@@ -60,6 +63,29 @@ Chapter run_fragmentation(AnatomyRequest& request) {
   return anatomy::fragmentation_chapter(request.backend.sizes(), request.options.compute, {});
 }
 
+anatomy::CeilingSizes ceiling_sizes(bool is_large) {
+  if (!is_large) return {};
+  return {.rows = 8192,
+          .columns = 8192,
+          .most_inner = 16384,
+          .copy_bytes = int64_t{4} << 30,
+          .attention_tokens = 16384,
+          .heads = 32,
+          .head_dim = 128};
+}
+
+Chapter run_kernels(AnatomyRequest& request) {
+  return kernels_chapter(
+      request.backend, request.options,
+      {.model = model_sizes(request.is_large), .ceilings = ceiling_sizes(request.is_large), .num_runs = 5},
+      request.measured);
+}
+
+Chapter run_loader(AnatomyRequest& request) {
+  const ScratchFolder folder(request.folder, "anatomy");
+  return loader_chapter(request.backend, request.options, {}, folder.path());
+}
+
 }  // namespace
 
 const std::vector<AnatomyChapter>& anatomy_chapters() {
@@ -69,6 +95,8 @@ const std::vector<AnatomyChapter>& anatomy_chapters() {
        run_attention},
       {"norm", "C8: growth of gradients through depth, backward's peak beside forward's", run_norm},
       {"recompute", "C10: memory against time for every option and every k", run_recompute},
+      {"kernels", "C18, L2, L5: every op of a step over the machine's measured best", run_kernels},
+      {"loader", "C16: waiting for data with no, one and more workers, plain and compressed", run_loader},
       {"fragmentation", "C11: a step's tensors in a caching allocator and in our plan", run_fragmentation},
   };
   return kChapters;

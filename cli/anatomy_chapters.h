@@ -2,6 +2,7 @@
 // The chapters of `litespark anatomy`, with the sizes that a device's default and its --full run take.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "anatomy/chapter.h"
 #include "anatomy/measure.h"
 #include "ops/backend.h"
+#include "plan/hardware.h"
 
 namespace litespark::cli {
 
@@ -17,7 +19,9 @@ namespace litespark::cli {
 struct AnatomyRequest {
   Backend& backend;
   anatomy::MeasureOptions options;
-  bool is_large = false;  ///< sizes of real models: on a GPU, or with --full
+  bool is_large = false;              ///< sizes of real models: on a GPU, or with --full
+  std::filesystem::path folder = {};  ///< where chapters may write files for a moment
+  Hardware* measured = nullptr;       ///< receives what the planner wants to know of a machine, when somebody asks
 };
 
 struct AnatomyChapter {

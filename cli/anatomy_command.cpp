@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `litespark anatomy`: each cause of training cost measured on this machine, beside the published figure.
+#include <algorithm>
+#include <cmath>
 #include <iostream>
+#include <optional>
 
 #include "anatomy_chapters.h"
 #include "backend_choice.h"
 #include "commands.h"
+#include "io/file.h"
+#include "plan_forecast.h"
 
 namespace litespark::cli {
 namespace {
@@ -55,6 +60,13 @@ class AnatomyCommand final : public Command {
     fields.add({.path = "full",
                 .value = &is_full_,
                 .help = "Sizes of real models, as on a GPU: minutes a chapter on a CPU of few cores."});
+    fields.add({.path = "folder",
+                .value = &folder_,
+                .help = "Where chapters write files for a moment; loader needs 10 MB on the disk that data lies on."});
+    fields.add({.path = "hardware-file",
+                .value = &hardware_file_,
+                .help = "Write what kernels and collectives found to this TOML file, for `litespark plan --hardware`; "
+                        "one that is there keeps what they do not measure."});
     fields.add({.path = "json", .value = &json_, .help = "Print one JSON array of chapters instead of text."});
   }
 
@@ -65,7 +77,14 @@ class AnatomyCommand final : public Command {
     const std::unique_ptr<Backend> backend = make_backend(config);
     AnatomyRequest request{.backend = *backend,
                            .options = {.seconds = seconds_, .compute = compute_},
-                           .is_large = is_full_ || backend->device() == Device::kCuda};
+                           .is_large = is_full_ || backend->device() == Device::kCuda,
+                           .folder = folder_};
+    std::optional<Hardware> measured;
+    if (!hardware_file_.empty()) {
+      require_measured_hardware(chapters);
+      measured = hardware_before(*backend);
+      request.measured = &*measured;
+    }
     std::string text = json_ ? "[" : "device: " + backend->name() + "\n";
     for (const AnatomyChapter* chapter : chapters) {
       const anatomy::Chapter found = chapter->run(request);
@@ -74,14 +93,42 @@ class AnatomyCommand final : public Command {
       std::cout << text << std::flush;
       text.clear();
     }
-    std::cout << (json_ ? "]\n" : "");
+    std::cout << (json_ ? "]\n" : "") << std::flush;
+    if (measured) write_text_file(hardware_file_, to_toml(Fields::of(*measured)));
     return ExitCode::kDone;
   }
 
  private:
+  /// What the file says already, or a machine of which nothing is known but its memory.
+  Hardware hardware_before(const Backend& backend) const {
+    if (std::filesystem::exists(hardware_file_)) return hardware_of(hardware_file_);
+    Hardware hardware;
+    hardware.name = backend.name();
+    hardware.source = "measured by litespark anatomy";
+    hardware.devices_a_node = std::max(1, num_gpus());
+    const auto free_bytes = static_cast<double>(backend.free_bytes().value_or(0));
+    hardware.memory_gib = std::round(10 * free_bytes / 0x1p30) / 10;
+    return hardware;
+  }
+
+  void require_measured_hardware(const std::vector<const AnatomyChapter*>& chapters) const {
+    const bool has_kernels = std::any_of(chapters.begin(), chapters.end(), [](const AnatomyChapter* chapter) {
+      return chapter->name == "kernels" || chapter->name == "collectives";
+    });
+    if (!has_kernels) {
+      throw ConfigError("command line", "--hardware-file is written by other chapters", "neither of them",
+                        "kernels or collectives");
+    }
+    if (compute_ != DType::kBF16) {
+      throw ConfigError("command line", "--hardware-file holds 16-bit rates", "--compute=f32", "--compute=bf16");
+    }
+  }
+
   DeviceSection device_;
   DType compute_ = DType::kBF16;
   double seconds_ = 0.2;
+  std::string folder_ = ".";
+  std::string hardware_file_;
   bool is_full_ = false;
   bool json_ = false;
 };

@@ -1,37 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // `litespark selftest`: whether this machine and this build can be trusted, in under a minute.
-#include <unistd.h>
-
 #include <iostream>
 
 #include "commands.h"
 #include "run_setup.h"
+#include "scratch_folder.h"
 #include "selftest_checks.h"
 
 namespace litespark::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-/// A folder for the files of this test, gone with it.
-class Scratch {
- public:
-  explicit Scratch(const fs::path& parent) : path_(parent / (".litespark-selftest-" + std::to_string(getpid()))) {
-    std::error_code error;
-    fs::create_directories(path_, error);
-    if (error) throw IoError(path_.string(), "cannot be made: " + error.message());
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 class SelftestCommand final : public Command {
  public:
@@ -86,8 +63,8 @@ class SelftestCommand final : public Command {
     add("matmul f32", [&] { return check_known_matmul(*backend, DType::kF32); });
     add("matmul bf16", [&] { return check_known_matmul(*backend, DType::kBF16); });
     add("memory", [&] { return check_memory(*backend); });
-    add("disk", [&] { return check_disk(Scratch(folder_).path()); });
-    add_all("training", [&] { return check_training(*backend, Scratch(folder_).path()); });
+    add("disk", [&] { return check_disk(ScratchFolder(folder_, "selftest").path()); });
+    add_all("training", [&] { return check_training(*backend, ScratchFolder(folder_, "selftest").path()); });
     if (backend->device() == Device::kCpu) {
       add_all("instruction sets", check_instruction_sets);
       add_all("threads", check_threads);
