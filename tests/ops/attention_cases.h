@@ -19,6 +19,7 @@ struct AttentionCase {
   int spare_documents = 0;  ///< capacity of the offsets beyond the documents there are
   DType dtype = DType::kF32;
   double magnitude = 1;  ///< of the values in qkv
+  bool has_alibi = false;
 
   int64_t document_rows() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
   int64_t rows() const { return document_rows() + tail_rows; }
@@ -27,7 +28,8 @@ struct AttentionCase {
 
   std::string name() const {
     std::string text = std::to_string(heads) + "/" + std::to_string(kv_heads) + " heads of " + std::to_string(dim) +
-                       ", window " + std::to_string(window) + ", " + std::string(dtype_name(dtype)) + ", lengths";
+                       ", window " + std::to_string(window) + (has_alibi ? ", alibi, " : ", ") +
+                       std::string(dtype_name(dtype)) + ", lengths";
     for (const int length : lengths) text += " " + std::to_string(length);
     return text;
   }
@@ -46,7 +48,8 @@ struct AttentionCase {
             .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim))),
             .max_documents = static_cast<int>(lengths.size()) + spare_documents,
             .max_length = longest,
-            .uniform = uniform};
+            .uniform = uniform,
+            .has_alibi = has_alibi};
   }
 
   /// qkv, offsets and num_documents.
@@ -99,24 +102,28 @@ struct AttentionCase {
 /// (report:B23), many heads to a key head, windows shorter and longer than a tile, packed documents with length-1 ones
 /// (fault:C11) and rows of none, documents long enough to be cut in the backward pass.
 inline std::vector<AttentionCase> attention_cases() {
-  std::vector<AttentionCase> cases = {{.lengths = {1}},
-                                      {.heads = 3, .kv_heads = 1, .dim = 7, .lengths = {5}},
-                                      {.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {97}},
-                                      {.heads = 6, .kv_heads = 2, .dim = 40, .lengths = {257}},
-                                      {.heads = 2, .kv_heads = 2, .dim = 64, .lengths = {128, 128}},
-                                      {.heads = 18, .kv_heads = 1, .dim = 8, .lengths = {70, 9}, .tail_rows = 3},
-                                      {.heads = 2, .kv_heads = 1, .dim = 24, .window = 5, .lengths = {150}},
-                                      {.heads = 2, .kv_heads = 1, .dim = 32, .window = 64, .lengths = {200, 64, 65}},
-                                      {.heads = 4, .kv_heads = 2, .dim = 32, .window = 100, .lengths = {300, 1}},
-                                      {.heads = 4,
-                                       .kv_heads = 2,
-                                       .dim = 32,
-                                       .lengths = {1, 63, 1, 64, 65, 1, 130},
-                                       .tail_rows = 11,
-                                       .spare_documents = 5},
-                                      {.heads = 2, .kv_heads = 1, .dim = 33, .lengths = {600, 20}, .tail_rows = 1},
-                                      {.heads = 1, .kv_heads = 1, .dim = 16, .window = 130, .lengths = {700}},
-                                      {.heads = 2, .kv_heads = 2, .dim = 128, .lengths = {66}}};
+  std::vector<AttentionCase> cases = {
+      {.lengths = {1}},
+      {.heads = 3, .kv_heads = 1, .dim = 7, .lengths = {5}},
+      {.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {97}},
+      {.heads = 6, .kv_heads = 2, .dim = 40, .lengths = {257}},
+      {.heads = 2, .kv_heads = 2, .dim = 64, .lengths = {128, 128}},
+      {.heads = 18, .kv_heads = 1, .dim = 8, .lengths = {70, 9}, .tail_rows = 3},
+      {.heads = 2, .kv_heads = 1, .dim = 24, .window = 5, .lengths = {150}},
+      {.heads = 2, .kv_heads = 1, .dim = 32, .window = 64, .lengths = {200, 64, 65}},
+      {.heads = 4, .kv_heads = 2, .dim = 32, .window = 100, .lengths = {300, 1}},
+      {.heads = 4,
+       .kv_heads = 2,
+       .dim = 32,
+       .lengths = {1, 63, 1, 64, 65, 1, 130},
+       .tail_rows = 11,
+       .spare_documents = 5},
+      {.heads = 2, .kv_heads = 1, .dim = 33, .lengths = {600, 20}, .tail_rows = 1},
+      {.heads = 1, .kv_heads = 1, .dim = 16, .window = 130, .lengths = {700}},
+      {.heads = 2, .kv_heads = 2, .dim = 128, .lengths = {66}},
+      {.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {130, 3}, .has_alibi = true},
+      {.heads = 18, .kv_heads = 1, .dim = 8, .lengths = {70}, .has_alibi = true},
+      {.heads = 4, .kv_heads = 4, .dim = 40, .window = 70, .lengths = {600}, .tail_rows = 2, .has_alibi = true}};
   const size_t count = cases.size();
   for (size_t i = 0; i < count; ++i) {
     cases.push_back(cases[i]);

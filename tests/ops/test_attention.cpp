@@ -19,6 +19,43 @@ TEST(Attention, ForwardKeepsTheErrorRule) {  // fault:C7, fault:C8
   }
 }
 
+// Press, Smith and Lewis 2022, section 3: 8 heads have 1/2, 1/4, ... 1/256, 16 heads 2^-0.5, 2^-1, ... 2^-8; their
+// program gives 12 heads those of 8 and every other one of 16.
+TEST(Attention, SlopesOfAlibiAreThoseOfThePaper) {
+  for (int head = 0; head < 8; ++head) EXPECT_EQ(op::alibi_slope(head, 8), std::exp2(-1.0f - static_cast<float>(head)));
+  for (int head = 0; head < 16; ++head) EXPECT_EQ(op::alibi_log2_slope(head, 16), -0.5 * (head + 1));
+  for (int head = 0; head < 8; ++head) EXPECT_EQ(op::alibi_log2_slope(head, 12), op::alibi_log2_slope(head, 8));
+  for (int head = 8; head < 12; ++head) EXPECT_EQ(op::alibi_log2_slope(head, 12), -0.5 - (head - 8));
+  EXPECT_EQ(op::alibi_log2_slope(0, 1), -8);
+}
+
+// A query whose keys are all alike looks at them by distance alone.
+TEST(Attention, AlibiWeighsEqualKeysByTheirDistance) {
+  const AttentionCase c{.heads = 3, .kv_heads = 1, .dim = 16, .lengths = {100}, .has_alibi = true};
+  auto test = c.forward(1);
+  std::vector<double>& qkv = test.inputs.tensors["qkv"];
+  const size_t columns = static_cast<size_t>(c.qkv_columns());
+  for (size_t row = 0; row < 100; ++row) {
+    for (size_t d = 0; d < 16; ++d) {
+      qkv[row * columns + 48 + d] = 0.5;                                    // the key
+      qkv[row * columns + 64 + d] = d == 0 ? static_cast<double>(row) : 0;  // its value: the position
+    }
+  }
+  for (const CpuIsa isa : usable_isas()) {
+    const std::vector<double> out = execute_on_threads(isa, test).outputs.at("out");
+    for (int head = 0; head < 3; ++head) {
+      double weighted = 0;
+      double total = 0;
+      for (int key = 0; key < 100; ++key) {
+        const double weight = std::exp(-std::exp2(op::alibi_log2_slope(head, 3)) * (99 - key));
+        weighted += weight * key;
+        total += weight;
+      }
+      EXPECT_NEAR(out[99 * 48 + static_cast<size_t>(head) * 16], weighted / total, 1e-3) << "head " << head;
+    }
+  }
+}
+
 TEST(Attention, LargeLogitsStayFiniteAndRight) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const AttentionCase c{.heads = 2, .kv_heads = 1, .dim = 32, .lengths = {130}, .dtype = dtype, .magnitude = 12};

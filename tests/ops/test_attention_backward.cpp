@@ -85,14 +85,15 @@ TEST(AttentionBackward, ScratchOfTheSizeAskedForIsEnoughAndLessIsRefused) {
 }
 
 TEST(AttentionBackward, ReferenceIsTheDerivativeOfTheForwardReference) {  // fault:C10
-  for (const int window : {0, 3}) {
+  for (const auto& [window, has_alibi] : {std::pair(0, false), {3, false}, {0, true}, {3, true}}) {
     const AttentionCase c{.heads = 4,
                           .kv_heads = 2,
                           .dim = 3,
                           .window = window,
                           .lengths = {5, 1, 4},
                           .tail_rows = 1,
-                          .dtype = DType::kF64};
+                          .dtype = DType::kF64,
+                          .has_alibi = has_alibi};
     const auto forward = c.forward(8);
     const auto backward = c.backward(8);
     const auto loss = [&](const std::vector<double>& qkv) {

@@ -38,6 +38,10 @@ std::vector<CachedCase> cached_cases() {
     cases.push_back({.heads = gqa, .batch = 2, .new_tokens = 5, .capacity = 70, .past = {65, 7}});
     cases.push_back({.heads = gqa, .batch = 2, .new_tokens = 90, .capacity = 170, .past = {0, 77}});
     cases.push_back({.heads = windowed, .batch = 2, .new_tokens = 1, .capacity = 70, .past = {3, 64}});
+    AttentionCase distant = gqa;
+    distant.has_alibi = true;
+    cases.push_back({.heads = distant, .batch = 2, .new_tokens = 3, .capacity = 100, .past = {90, 5}});
+    cases.push_back({.heads = distant, .batch = 1, .new_tokens = 80, .capacity = 101, .past = {21}});
     cases.push_back({.heads = windowed, .batch = 1, .new_tokens = 80, .capacity = 101, .past = {21}});
   }
   return cases;

@@ -35,6 +35,12 @@ struct Memory {
   std::vector<std::byte> bytes;
 };
 
+std::vector<float> slopes_of(const AttentionCase& c) {
+  std::vector<float> slopes;
+  for (int head = 0; c.has_alibi && head < c.heads; ++head) slopes.push_back(op::alibi_slope(head, c.heads));
+  return slopes;
+}
+
 /// One document, one key head; Value is the tensors' type.
 template <class Math, class Value>
 std::vector<double> run_forward(const AttentionCase& c, const Values& inputs) {
@@ -42,6 +48,7 @@ std::vector<double> run_forward(const AttentionCase& c, const Values& inputs) {
   Memory qkv(c.dtype, inputs.at("qkv"));
   Memory out(c.dtype, std::vector<double>(static_cast<size_t>(length * c.out_columns()), -1.0));
   std::vector<float> log_sum_exp(static_cast<size_t>(c.heads * length));
+  const std::vector<float> slopes = slopes_of(c);
   cpu::AttentionForwardTask task{.head = {.dim = c.dim,
                                           .padded_dim = static_cast<int>(round_up(c.dim, cpu::kAttentionDimStep)),
                                           .window = c.window,
@@ -52,6 +59,7 @@ std::vector<double> run_forward(const AttentionCase& c, const Values& inputs) {
                                  .out = {out.at<Value>(0), c.out_columns()},
                                  .log_sum_exp = log_sum_exp.data(),
                                  .log_sum_exp_stride = length,
+                                 .slopes = slopes.empty() ? nullptr : slopes.data(),
                                  .num_queries = length,
                                  .group = c.heads};
   const cpu::AttentionKernels kernels{.bf16_elements = Math::kPair == 2};
@@ -75,6 +83,7 @@ std::vector<double> run_backward(const AttentionCase& c, const Values& inputs) {
   Memory dqkv(c.dtype, std::vector<double>(inputs.at("qkv").size(), -1.0));
   const int64_t stride = c.qkv_columns();
   const int64_t keys = c.out_columns();
+  const std::vector<float> slopes = slopes_of(c);
   cpu::AttentionBackwardTask task{.head = {.dim = c.dim,
                                            .padded_dim = static_cast<int>(round_up(c.dim, cpu::kAttentionDimStep)),
                                            .window = c.window,
@@ -89,6 +98,7 @@ std::vector<double> run_backward(const AttentionCase& c, const Values& inputs) {
                                   .dqueries = {dqkv.at<Value>(0), stride},
                                   .log_sum_exp = log_sum_exp.at<float>(0),
                                   .log_sum_exp_stride = c.rows(),
+                                  .slopes = slopes.empty() ? nullptr : slopes.data(),
                                   .length = c.rows(),
                                   .key_end = c.rows(),
                                   .query_end = c.rows(),
@@ -111,7 +121,8 @@ std::vector<AttentionCase> single_documents(DType dtype) {
                                       {.heads = 1, .kv_heads = 1, .dim = 7, .lengths = {64}},
                                       {.heads = 2, .kv_heads = 1, .dim = 33, .lengths = {1}},
                                       {.heads = 1, .kv_heads = 1, .dim = 64, .window = 70, .lengths = {257}},
-                                      {.heads = 1, .kv_heads = 1, .dim = 112, .lengths = {97}}};
+                                      {.heads = 1, .kv_heads = 1, .dim = 112, .lengths = {97}},
+                                      {.heads = 3, .kv_heads = 1, .dim = 40, .lengths = {100}, .has_alibi = true}};
   for (AttentionCase& c : cases) c.dtype = dtype;
   return cases;
 }

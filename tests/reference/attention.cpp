@@ -35,6 +35,30 @@ size_t first_visible(size_t query, int window) {
   return window > 0 && query + 1 > span ? query + 1 - span : 0;
 }
 
+/// Slopes as the paper's program lists them: those of a power of two are a geometric sequence whose first member is its
+/// ratio; other numbers of heads take the list of the power below, and what is missing from every second of the one
+/// above.
+std::vector<double> alibi_slopes(size_t heads) {
+  size_t below = 1;
+  while (below * 2 <= heads) below *= 2;
+  const auto sequence = [](size_t n) {
+    std::vector<double> slopes;
+    for (size_t i = 1; i <= n; ++i) slopes.push_back(std::pow(std::pow(2.0, -8.0 / static_cast<double>(n)), i));
+    return slopes;
+  };
+  std::vector<double> slopes = sequence(below);
+  const std::vector<double> above = sequence(2 * below);
+  for (size_t i = 0; slopes.size() < heads; i += 2) slopes.push_back(above[i]);
+  return slopes;
+}
+
+/// Added to the scaled score of every key, by its distance from the query.
+template <class Real>
+Real distance_bias(const op::AttentionShape& shape, size_t head, size_t query, size_t key) {
+  if (!shape.has_alibi) return 0;
+  return -static_cast<Real>(alibi_slopes(static_cast<size_t>(shape.num_heads))[head]) * static_cast<Real>(query - key);
+}
+
 template <class Real>
 Real dot(const Real* a, const Real* b, size_t count) {
   Real sum = 0;
@@ -69,7 +93,8 @@ test::Values evaluate(const op::AttentionForward<Tensor>& op, const test::Values
         for (size_t j = first_visible(i, op.shape.window); j <= i; ++j) {
           scores.push_back(static_cast<Real>(op.shape.scale) * dot(&qkv[heads.qkv(first + i, h, 0)],
                                                                    &qkv[heads.qkv(first + j, heads.key(h), 0)],
-                                                                   heads.dim));
+                                                                   heads.dim) +
+                           distance_bias<Real>(op.shape, h, i, j));
         }
         const Real largest = *std::max_element(scores.begin(), scores.end());
         Real total = 0;
@@ -107,8 +132,8 @@ test::Values evaluate(const op::AttentionBackward<Tensor>& op, const test::Value
         for (size_t j = first_visible(i, op.shape.window); j <= i; ++j) {
           const size_t key = heads.qkv(first + j, heads.key(h), 0);
           const size_t value = heads.qkv(first + j, heads.value(h), 0);
-          const Real weight =
-              std::exp(scale * dot(&qkv[query], &qkv[key], heads.dim) - log_sum_exp[h * tokens + first + i]);
+          const Real weight = std::exp(scale * dot(&qkv[query], &qkv[key], heads.dim) +
+                                       distance_bias<Real>(op.shape, h, i, j) - log_sum_exp[h * tokens + first + i]);
           const Real dscore = scale * weight * (dot(gradient, &qkv[value], heads.dim) - delta);
           for (size_t d = 0; d < heads.dim; ++d) {
             dqkv[query + d] += dscore * qkv[key + d];

@@ -3,6 +3,7 @@
 // B separate rows of length T are B documents of length T.
 #pragma once
 
+#include <cmath>
 #include <string_view>
 
 namespace litespark::op {
@@ -31,6 +32,19 @@ struct Rope {
   }
 };
 
+/// log2 of ALiBi's slope of a head (Press, Smith and Lewis 2022, section 3): with n heads, n a power of two, the slopes
+/// are 2^(-8 / n), 2^(-16 / n), ... 2^-8. For another n: those of the power of two below it, then every other one of
+/// the power of two above it, from the first on.
+constexpr double alibi_log2_slope(int head, int num_heads) {
+  int below = 1;
+  while (2 * below <= num_heads) below *= 2;
+  const int place = head < below ? 2 * (head + 1) : 2 * (head - below) + 1;
+  return -8.0 * place / (2.0 * below);
+}
+inline float alibi_slope(int head, int num_heads) {
+  return static_cast<float>(std::exp2(alibi_log2_slope(head, num_heads)));
+}
+
 /// What forward and backward share. A query at position i of its document sees keys j of the same document with
 /// i - window < j <= i (window 0: all j <= i).
 struct AttentionShape {
@@ -38,16 +52,17 @@ struct AttentionShape {
   int num_kv_heads = 0;  ///< K, divides H
   int head_dim = 0;      ///< D
   int window = 0;
-  float scale = 0;        ///< 1 / sqrt(D)
-  int max_documents = 0;  ///< capacity of the offsets
-  int max_length = 0;     ///< no document is longer
-  bool uniform = false;   ///< every document has exactly max_length tokens and N = max_documents * max_length
+  float scale = 0;         ///< 1 / sqrt(D)
+  int max_documents = 0;   ///< capacity of the offsets
+  int max_length = 0;      ///< no document is longer
+  bool uniform = false;    ///< every document has exactly max_length tokens and N = max_documents * max_length
+  bool has_alibi = false;  ///< scaled scores lose alibi_slope(head, H) (i - j)
 };
 
-/// out = softmax(scale q k^T + mask) v per head, online over tiles: no T x T matrix ever exists.
-/// out [N, H D]; log_sum_exp [H, N] f32 (natural log of the scaled scores' sum); qkv [N, (H + 2 K) D]; offsets
-/// [max_documents + 1] i32: document d is rows offsets[d] .. offsets[d+1]; num_documents [1] i32.
-/// Rows past the last document are written as 0. scratch: bytes the backend asks for, may be absent.
+/// out = softmax(scale q k^T - slope (i - j) + mask) v per head, the slope 0 without ALiBi, online over tiles: no T x T
+/// matrix ever exists. out [N, H D]; log_sum_exp [H, N] f32 (natural log of the scaled scores' sum); qkv [N, (H + 2 K)
+/// D]; offsets [max_documents + 1] i32: document d is rows offsets[d] .. offsets[d+1]; num_documents [1] i32. Rows past
+/// the last document are written as 0. scratch: bytes the backend asks for, may be absent.
 template <class T>
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";

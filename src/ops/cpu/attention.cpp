@@ -35,6 +35,7 @@ TaskSize task_size(const op::AttentionShape& shape, int64_t num_tokens, int thre
 
 struct Layout {
   DocumentSegment* segments = nullptr;
+  float* slopes = nullptr;
   int64_t bytes = 0, thread_bytes = 0, shared_bytes = 0;
 };
 
@@ -47,6 +48,7 @@ Layout lay_out(const op::AttentionShape& shape, int64_t num_tokens, const Attent
   Layout layout;
   layout.segments =
       shared.take<DocumentSegment>(max_segments(shape, num_tokens, task_size(shape, num_tokens, threads).queries));
+  layout.slopes = take_slopes(shared, shape);
   layout.shared_bytes = shared.used();
   layout.thread_bytes = thread.used();
   layout.bytes = layout.shared_bytes + threads * layout.thread_bytes;
@@ -68,6 +70,7 @@ void forward(const op::AttentionForward<Tensor>& op, const AttentionKernels& ker
   const Layout layout = lay_out(shape, num_tokens, kernels, threads, scratch.data());
   const TaskSize size = task_size(shape, num_tokens, threads);
   const int64_t num_segments = cut_documents(offsets, num_documents, size.queries, layout.segments);
+  fill_slopes(shape, layout.slopes);
   const int group = shape.num_heads / shape.num_kv_heads;
   const int64_t parts = ceil_div(group, size.heads);
   const int64_t tasks_a_segment = shape.num_kv_heads * parts;
@@ -86,6 +89,7 @@ void forward(const op::AttentionForward<Tensor>& op, const AttentionKernels& ker
                               .out = {out + (row * shape.num_heads + head) * dim, shape.num_heads * dim},
                               .log_sum_exp = log_sum_exp + head * num_tokens + row,
                               .log_sum_exp_stride = num_tokens,
+                              .slopes = shape.has_alibi ? layout.slopes + head : nullptr,
                               .first_position = segment.begin,
                               .num_queries = segment.end - segment.begin,
                               .group = static_cast<int>(std::min<int64_t>(size.heads, group - first_in_group))};

@@ -34,6 +34,7 @@ int64_t query_end(const op::AttentionShape& shape, int64_t length, int64_t key_e
 
 struct Layout {
   DocumentSegment* segments = nullptr;
+  float* slopes = nullptr;
   float* partials = nullptr;  ///< [ranges of the longest document, N, H D], if documents are cut
   int64_t partial_elements = 0;
   int64_t shared_bytes = 0, thread_bytes = 0, bytes = 0;
@@ -48,6 +49,7 @@ Layout lay_out(const op::AttentionShape& shape, int64_t num_tokens, const Attent
   layout.partial_elements = num_tokens * shape.num_heads * shape.head_dim;
   const int64_t most_ranges = ceil_div(shape.max_length, range);
   if (most_ranges > 1) layout.partials = shared.take<float>(most_ranges * layout.partial_elements);
+  layout.slopes = take_slopes(shared, shape);
   ScratchCursor thread;
   AttentionBackwardTask task{.head = attention_head(shape)};
   take_backward_buffers(thread, kernels, range, task);
@@ -124,11 +126,13 @@ void backward(const op::AttentionBackward<Tensor>& op, const AttentionKernels& k
   const Layout layout = lay_out(shape, num_tokens, kernels, threads, scratch.data());
   const int64_t range = range_length(shape, num_tokens);
   const int64_t num_segments = cut_documents(offsets, num_documents, range, layout.segments);
+  fill_slopes(shape, layout.slopes);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
   for (int64_t index = 0; index < num_segments * shape.num_kv_heads; ++index) {
     const DocumentSegment& segment = layout.segments[index / shape.num_kv_heads];
     const int64_t kv_head = index % shape.num_kv_heads;
     AttentionBackwardTask task = backward_task<Value>(op, segment, kv_head);
+    if (shape.has_alibi) task.slopes = layout.slopes + kv_head * task.group;
     if (segment.length > range) {
       task.partial_stride = int64_t{shape.num_heads} * shape.head_dim;
       task.partial = layout.partials + segment.begin / range * layout.partial_elements +

@@ -134,12 +134,13 @@ void finish_query_tile(const AttentionBackwardTask& task, int64_t head_index, in
 }
 
 template <class Math>
-void backward_tile(const TilePosition& position, const AttentionBackwardTask& task) {
+void backward_tile(const TilePosition& position, const AttentionBackwardTask& task, float slope) {
   using Element = typename Math::Element;
   const AttentionHead& head = task.head;
   const int64_t offset = (position.k0 - task.key_begin) * head.padded_dim;
   tile_scores<Math>(position, head, static_cast<const Element*>(task.key_rows) + offset,
                     static_cast<const Element*>(task.query_columns), head.scale, task.scores);
+  if (slope != 0) add_distance_bias<Math>(position, head, slope, task.scores);
   tile_scores<Math>(position, head, static_cast<const Element*>(task.value_rows) + offset,
                     static_cast<const Element*>(task.dout_columns), 1.0f, task.dscores);
   for (int vec = 0; vec < kAttentionTile / 16; ++vec) weigh_gradients<Math>(position, vec, task);
@@ -186,11 +187,12 @@ void attention_backward(const AttentionBackwardTask& task) {
   const AttentionHead& head = task.head;
   begin_keys<Math, Value>(task);
   for (int64_t head_index = 0; head_index < task.group; ++head_index) {
+    const float slope = task.slopes == nullptr ? 0.0f : task.slopes[head_index];
     for (int64_t q0 = task.key_begin; q0 < task.query_end; q0 += kAttentionTile) {
       begin_query_tile<Math, Value>(task, head_index, q0);
       for (int64_t k0 = task.key_begin; k0 < task.key_end && k0 <= q0; k0 += kAttentionTile) {
         if (head.window > 0 && k0 + kAttentionTile - 1 <= q0 - head.window) continue;
-        backward_tile<Math>({.k0 = k0, .q0 = q0, .window = head.window}, task);
+        backward_tile<Math>({.k0 = k0, .q0 = q0, .window = head.window}, task, slope);
       }
       finish_query_tile<Math, Value>(task, head_index, q0);
     }

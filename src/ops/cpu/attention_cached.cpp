@@ -42,6 +42,10 @@ struct CachedCall {
     return {cache_rows(sequence) + (shape.num_kv_heads + kv_head) * shape.head_dim, cache_stride};
   }
 
+  float slope(int64_t head) const {
+    return shape.has_alibi ? op::alibi_slope(static_cast<int>(head), shape.num_heads) : 0.0f;
+  }
+
   op::AttentionShape shape;
   const Value* qkv;
   Value* cache;
@@ -77,7 +81,8 @@ void attend_rows(const CachedCall<Value>& call, const AttentionKernels& kernels,
                  .values = call.values(sequence, head / call.group),
                  .out = call.out + token * call.out_stride + head * dim,
                  .first = window > 0 ? std::max<int64_t>(0, position - window + 1) : 0,
-                 .last = position});
+                 .last = position,
+                 .slope = call.slope(head)});
   });
 }
 
@@ -95,11 +100,13 @@ void attend_tiles(const CachedCall<Value>& call, const AttentionKernels& kernels
     const int64_t head = index / num_tiles % call.shape.num_heads;
     const int64_t sequence = index / num_tiles / call.shape.num_heads;
     const int64_t token = sequence * call.num_new + tile * kAttentionTile;
+    const float slope = call.slope(head);
     AttentionForwardTask task{.head = attention_head(call.shape),
                               .queries = {call.qkv + token * call.qkv_stride + head * dim, call.qkv_stride},
                               .keys = call.keys(sequence, head / call.group),
                               .values = call.values(sequence, head / call.group),
                               .out = {call.out + token * call.out_stride + head * dim, call.out_stride},
+                              .slopes = &slope,
                               .first_position = call.past_lengths[sequence] + tile * kAttentionTile,
                               .num_queries = std::min<int64_t>(kAttentionTile, call.num_new - tile * kAttentionTile)};
     ScratchCursor cursor(scratch.data() + omp_get_thread_num() * thread.used());

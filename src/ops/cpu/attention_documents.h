@@ -10,6 +10,7 @@
 #include "core/op/attention.h"
 #include "ops/cpu/attention_kernels.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/scratch.h"
 
 namespace litespark::cpu {
 
@@ -38,6 +39,16 @@ inline int64_t cut_documents(const int32_t* offsets, int64_t num_documents, int6
     }
   }
   return count;
+}
+
+/// ALiBi's slopes by head, filled by fill_slopes once the memory is there; null without ALiBi.
+inline float* take_slopes(ScratchCursor& cursor, const op::AttentionShape& shape) {
+  return shape.has_alibi ? cursor.take<float>(shape.num_heads) : nullptr;
+}
+inline void fill_slopes(const op::AttentionShape& shape, float* slopes) {
+  for (int head = 0; shape.has_alibi && head < shape.num_heads; ++head) {
+    slopes[head] = op::alibi_slope(head, shape.num_heads);
+  }
 }
 
 inline AttentionHead attention_head(const op::AttentionShape& shape) {

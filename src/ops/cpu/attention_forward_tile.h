@@ -63,10 +63,12 @@ void update_softmax(const TilePosition& position, int vec, const AttentionForwar
 }
 
 template <class Math>
-void attend_tile(const TilePosition& position, const AttentionForwardTask& task, const AttentionUnit& unit) {
+void attend_tile(const TilePosition& position, const AttentionForwardTask& task, const AttentionUnit& unit,
+                 float slope) {
   using Element = typename Math::Element;
   tile_scores<Math>(position, task.head, static_cast<const Element*>(task.keys_tile),
                     static_cast<const Element*>(unit.queries), task.head.scale, task.scores);
+  if (slope != 0) add_distance_bias<Math>(position, task.head, slope, task.scores);
   for (int vec = 0; vec < kAttentionTile / 16; ++vec) update_softmax<Math>(position, vec, task, unit);
   add_weighted<Math>(position, task.head, static_cast<const Element*>(task.values_tile),
                      static_cast<const Element*>(task.weights), task.rescale, unit.sum);
@@ -142,7 +144,8 @@ void attention_forward(const AttentionForwardTask& task) {
       const TilePosition position{.k0 = k0, .q0 = task.first_position + place.first_query, .window = head.window};
       const bool too_late = k0 >= position.q0 + place.num_queries;
       const bool too_early = head.window > 0 && k0 + kAttentionTile - 1 <= position.q0 - head.window;
-      if (!too_late && !too_early) attend_tile<Math>(position, task, task.units[unit]);
+      const float slope = task.slopes == nullptr ? 0.0f : task.slopes[place.head];
+      if (!too_late && !too_early) attend_tile<Math>(position, task, task.units[unit], slope);
     }
   }
   for (int64_t unit = 0; unit < num_units; ++unit) finish_unit<Math, Value>(task, unit);
@@ -170,10 +173,11 @@ void attention_row(const AttentionRowTask& task) {
     const int count = static_cast<int>(task.last + 1 - key < kBlock ? task.last + 1 - key : kBlock);
     float scores[kBlock];
     for (int i = 0; i < kBlock; ++i) {
-      scores[i] = i < count
-                      ? task.head.scale * dot(static_cast<const Value*>(task.query),
-                                              static_cast<const Value*>(task.keys.data) + (key + i) * task.keys.stride)
-                      : -__builtin_inff();
+      scores[i] =
+          i < count ? task.head.scale * dot(static_cast<const Value*>(task.query),
+                                            static_cast<const Value*>(task.keys.data) + (key + i) * task.keys.stride) -
+                          task.slope * static_cast<float>(task.last - key - i)
+                    : -__builtin_inff();
     }
     const float now = largest(max(Vec::load(scores), Vec::broadcast(best)));
     float rescale[kBlock];

@@ -50,6 +50,7 @@ struct AttentionForwardTask {
   AttentionOutputRows out;       ///< as `queries`
   float* log_sum_exp = nullptr;  ///< of the first query; head g is log_sum_exp_stride * g further on; may be null
   int64_t log_sum_exp_stride = 0;
+  const float* slopes = nullptr;                ///< ALiBi's, of each head of the group; null: none
   int64_t first_position = 0, num_queries = 0;  ///< ceil(num_queries / tile) * group <= kAttentionMaxUnits
   int group = 1;
 
@@ -73,6 +74,7 @@ struct AttentionBackwardTask {
   int64_t partial_stride = 0;
   const float* log_sum_exp = nullptr;
   int64_t log_sum_exp_stride = 0;
+  const float* slopes = nullptr;  ///< ALiBi's, of each head of the group; null: none
   int64_t length = 0;
   int64_t key_begin = 0, key_end = 0;  ///< key_begin is a multiple of the tile
   int64_t query_end = 0;               ///< queries from key_begin up to here see some of the keys
@@ -110,6 +112,7 @@ struct AttentionRowTask {
   AttentionRows keys, values;
   void* out = nullptr;
   int64_t first = 0, last = 0;
+  float slope = 0;  ///< ALiBi's
 };
 
 struct AttentionKernels {

@@ -173,6 +173,21 @@ inline float missing_factor(const AttentionHead& head) {
   return Math::kMultipliesTiles ? head.scale : 1.0f;
 }
 
+/// scores -= slope * distance from key to query, in whatever unit tile_scores left them. Rows that no lane of a vector
+/// sees are left as they are.
+template <class Math>
+void add_distance_bias(const TilePosition& position, const AttentionHead& head, float slope, float* scores) {
+  using Vec = typename Math::Vec;
+  const Vec per_position = Vec::broadcast(-slope / missing_factor<Math>(head));
+  for (int vec = 0; vec < kAttentionTile / 16; ++vec) {
+    for (int row = 0; row < position.rows_seen_by(vec); ++row) {
+      const auto distance = static_cast<float>(position.q0 + 16 * vec - position.k0 - row);
+      float* const at = scores + row * kAttentionTile + 16 * vec;
+      fma(Vec::broadcast(distance) + Vec::iota(), per_position, Vec::load(at)).store(at);
+    }
+  }
+}
+
 /// e^(factor score - shift), the result of which cannot be large; `factor` is missing_factor. In powers of two on a
 /// matrix unit, where all that is no product counts: one rounding more, far below that of a bf16 weight.
 template <class Math>
