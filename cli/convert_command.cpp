@@ -146,6 +146,11 @@ class ConvertCommand final : public Command {
     const fs::path out = without_slash(line.positionals.at(1));
     const NewFolder folder(out);
     const ModelValues model(in);
+    if (model.config().positions == Positions::kAlibi) {
+      throw ConfigError("IN", "is a model with ALiBi, which Hugging Face's config.json of a llama cannot express",
+                        in.string(), "a model with rotary positions",
+                        "its own folder is read by litespark, and by no other program");
+    }
     const DType dtype = dtype_ == TargetDType::kAsItIs ? model.own_dtype()
                         : dtype_ == TargetDType::kF32  ? DType::kF32
                                                        : DType::kBF16;

@@ -29,6 +29,7 @@ constexpr int64_t kDefaultSlidingWindow = 4096;
 
 ModelFamily read_family(const JsonFields& fields) {
   const std::string type = fields.get_string("model_type");
+  if (type == kAlibiModelType) return ModelFamily::kLlama;
   const auto is_named_so = [&](ModelFamily family) { return family_name(family) == type; };
   const auto family = std::find_if(kFamilies.begin(), kFamilies.end(), is_named_so);
   const std::string label = fields.label("model_type");
@@ -266,10 +267,11 @@ ModelConfig parse_hf_config(std::string_view text, std::string_view where) {
   const JsonFields fields(document, where);
   ModelConfig config;
   config.family = read_family(fields);
+  if (fields.get_string("model_type") == kAlibiModelType) config.positions = Positions::kAlibi;
   config.folder_dtype = read_folder_dtype(fields);
   read_sizes(fields, config);
   read_flags(fields, config);
-  config.rope = read_rope(fields, where);
+  if (config.positions == Positions::kRope) config.rope = read_rope(fields, where);
   read_window(fields, config);
   config.bos_token_ids = read_token_ids(fields, "bos_token_id", config.vocab_size);
   config.eos_token_ids = read_token_ids(fields, "eos_token_id", config.vocab_size);

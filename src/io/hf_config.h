@@ -11,6 +11,10 @@
 
 namespace litespark {
 
+/// model_type of a llama with ALiBi: no other program has such a model, and none must read its weights as if they were
+/// trained with rotary positions.
+inline constexpr std::string_view kAlibiModelType = "litespark_alibi_llama";
+
 /// Families llama, mistral, qwen2, qwen3. Both spellings of rope (flat rope_theta and rope_scaling, or
 /// rope_parameters) and of the dtype (dtype, torch_dtype) are read; contradictions are errors.
 ///
@@ -29,7 +33,8 @@ ModelConfig read_hf_config(const std::filesystem::path& config_json);
 ModelConfig parse_hf_config(std::string_view text, std::string_view where);
 
 /// The spelling that most readers accept: flat rope_theta and rope_scaling, dtype beside torch_dtype. `folder_dtype`
-/// (f32 or bf16) is what the tensors are written in. ConfigError when the family cannot express the config.
+/// (f32 or bf16) is what the tensors are written in. ALiBi has kAlibiModelType and no rope keys. ConfigError when the
+/// family cannot express the config.
 std::string hf_config_json(const ModelConfig& config, DType folder_dtype);
 
 /// generation_config.json with the token ids that the config names; empty when it names none.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writing config.json. transformers 4 and 5, llama.cpp and vLLM all read the flat rope keys; transformers 5 takes
-// `dtype` first, older readers know only `torch_dtype`.
+// `dtype` first, older readers know only `torch_dtype`. ALiBi has no word there: such a model has a type of its own, so
+// that no other program takes it for one with rotary positions.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -43,6 +44,7 @@ void check_expressible(const ModelConfig& config) {
   }
   require_expressible(config, !is_llama || config.sliding_window == 0, "a sliding window");
   require_expressible(config, !is_mistral || config.layer_uses_window.empty(), "a window in some layers");
+  require_expressible(config, is_llama || config.positions == Positions::kRope, "ALiBi");
 }
 
 Json token_ids(const std::vector<int64_t>& ids) {
@@ -93,8 +95,9 @@ std::string hf_config_json(const ModelConfig& config, DType folder_dtype) {
   }
   const char* const dtype = folder_dtype == DType::kBF16 ? "bfloat16" : "float32";
   Json out;
-  out["architectures"] = {architecture_name(config.family)};
-  out["model_type"] = family_name(config.family);
+  const bool has_alibi = config.positions == Positions::kAlibi;
+  out["architectures"] = {has_alibi ? "LitesparkAlibiForCausalLM" : architecture_name(config.family)};
+  out["model_type"] = has_alibi ? std::string(kAlibiModelType) : family_name(config.family);
   out["vocab_size"] = config.vocab_size;
   out["hidden_size"] = config.hidden_size;
   out["intermediate_size"] = config.intermediate_size;
@@ -106,8 +109,10 @@ std::string hf_config_json(const ModelConfig& config, DType folder_dtype) {
   out["max_position_embeddings"] = config.max_position_embeddings;
   out["rms_norm_eps"] = config.rms_norm_eps;
   out["initializer_range"] = config.initializer_range;
-  out["rope_theta"] = config.rope.theta;
-  out["rope_scaling"] = rope_scaling(config.rope);
+  if (!has_alibi) {
+    out["rope_theta"] = config.rope.theta;
+    out["rope_scaling"] = rope_scaling(config.rope);
+  }
   out["tie_word_embeddings"] = config.tie_word_embeddings;
   out["attention_dropout"] = 0.0;
   if (config.family == ModelFamily::kLlama || config.family == ModelFamily::kQwen3) {

@@ -50,7 +50,7 @@ int64_t EstimatedGpuSizes::attention_backward_scratch_bytes(const op::AttentionS
                                                             DType compute) const {
   const int64_t row_sums = num_tokens * shape.num_heads * 4;
   const int64_t portable = round_up(row_sums, 256);
-  if (compute != DType::kBF16) return portable;
+  if (compute != DType::kBF16 || shape.has_alibi) return portable;
   const bool has_own = shape.head_dim == 64 || shape.head_dim == 128;
   const int64_t own = round_up(row_sums * (shape.head_dim + 2), 256);
   if (!shape.uniform) return has_own ? own : portable;

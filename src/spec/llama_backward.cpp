@@ -106,13 +106,15 @@ void LlamaEmitter::backward_positions(const BlockActivations& block, int64_t lay
   const int num_kv_heads = static_cast<int>(config.num_key_value_heads);
   const int head_dim = static_cast<int>(config.head_dim);
   tape_.enter("backward.rope", layer);
-  tape_.push(op::Rope<TensorId>{.qkv = dqkv,
-                                .table = program_.rope_table,
-                                .positions = batch_.positions,
-                                .num_rotated_heads = num_heads + num_kv_heads,
-                                .num_heads_total = num_heads + 2 * num_kv_heads,
-                                .head_dim = head_dim,
-                                .inverse = true});
+  if (config.positions == Positions::kRope) {
+    tape_.push(op::Rope<TensorId>{.qkv = dqkv,
+                                  .table = program_.rope_table,
+                                  .positions = batch_.positions,
+                                  .num_rotated_heads = num_heads + num_kv_heads,
+                                  .num_heads_total = num_heads + 2 * num_kv_heads,
+                                  .head_dim = head_dim,
+                                  .inverse = true});
+  }
   if (!config.has_qk_norm) return;
   const ParamTensors& query_norm = param(ParamRole::kQueryNorm, layer);
   const ParamTensors& key_norm = param(ParamRole::kKeyNorm, layer);

@@ -44,7 +44,8 @@ op::AttentionShape LlamaEmitter::attention_shape(int64_t layer) const {
           .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim))),
           .max_documents = static_cast<int>(batch.max_documents),
           .max_length = static_cast<int>(batch.max_length),
-          .uniform = batch.uniform};
+          .uniform = batch.uniform,
+          .has_alibi = config.positions == Positions::kAlibi};
 }
 
 LlamaEmitter::Linear LlamaEmitter::linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer) const {

@@ -26,12 +26,14 @@ void LlamaEmitter::attention_norm(BlockActivations& block, int64_t layer, Tensor
                                           .eps = static_cast<float>(program_.config.rms_norm_eps)});
 }
 
-// 2. Queries, keys and values in one matmul; 3. head norms where the family has them; 4. rotary positions.
+// 2. Queries, keys and values in one matmul; 3. head norms where the family has them; 4. rotary positions, which
+// ALiBi's attention does without.
 void LlamaEmitter::project_and_rotate(BlockActivations& block, int64_t layer) {
   const ModelConfig& config = program_.config;
   block.qkv = project(kQkvLinear, layer, block.attention_normed, block.attention_normed_transposed);
   tape_.enter("forward.rope", layer);
   if (config.has_qk_norm) norm_heads(block, layer);
+  if (config.positions != Positions::kRope) return;
   tape_.push(op::Rope<TensorId>{
       .qkv = block.qkv,
       .table = program_.rope_table,

@@ -107,8 +107,10 @@ void declare_batch(Program& program, const BackendSizes& sizes) {
   program.state = persistent(program, "state", DType::kU8, {static_cast<int64_t>(sizeof(StepState))}, Owner::kBatch);
   const auto& generation = program.options.generation;
   const int64_t positions = std::max(batch.max_length, generation ? generation->capacity : 0);
-  program.rope_table =
-      persistent(program, "rope_table", DType::kF32, {positions, program.config.head_dim}, Owner::kWeights);
+  if (program.config.positions == Positions::kRope) {
+    program.rope_table =
+        persistent(program, "rope_table", DType::kF32, {positions, program.config.head_dim}, Owner::kWeights);
+  }
   if (program.options.has_logits) {
     program.logits = persistent(program, "logits", program.options.compute,
                                 {batch.num_tokens, program.config.vocab_size}, Owner::kBatch);

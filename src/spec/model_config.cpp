@@ -98,7 +98,7 @@ bool ModelConfig::operator==(const ModelConfig& other) const {
   const auto key = [](const ModelConfig& c) {
     return std::tuple(c.family, c.vocab_size, c.hidden_size, c.intermediate_size, c.num_hidden_layers,
                       c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.max_position_embeddings,
-                      c.rms_norm_eps, c.initializer_range, c.rope.theta, c.rope.scaling, c.rope.factor,
+                      c.rms_norm_eps, c.initializer_range, c.positions, c.rope.theta, c.rope.scaling, c.rope.factor,
                       c.rope.low_freq_factor, c.rope.high_freq_factor, c.rope.original_max_position_embeddings,
                       c.tie_word_embeddings, c.has_qkv_bias, c.has_output_bias, c.has_mlp_bias, c.has_qk_norm,
                       c.sliding_window, c.layer_uses_window, c.bos_token_ids, c.eos_token_ids, c.pad_token_id,

@@ -16,6 +16,9 @@ enum class ModelFamily : uint8_t { kLlama, kMistral, kQwen2, kQwen3 };
 
 enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3 };
 
+/// How a token's place enters: rotated queries and keys, or scores that fall with distance (op::alibi_slope).
+enum class Positions : uint8_t { kRope, kAlibi };
+
 struct RopeConfig {
   double theta = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
@@ -37,7 +40,8 @@ struct ModelConfig {
   int64_t max_position_embeddings = 2048;
   double rms_norm_eps = 1e-5;
   double initializer_range = 0.02;
-  RopeConfig rope;
+  Positions positions = Positions::kRope;
+  RopeConfig rope;  ///< default with ALiBi
   bool tie_word_embeddings = false;
   bool has_qkv_bias = false;
   bool has_output_bias = false;  ///< on o_proj (Llama's attention_bias sets both)

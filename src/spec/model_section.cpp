@@ -57,6 +57,11 @@ void add_details(ModelSection& model, Fields& fields) {
        .value = &model.initializer_range,
        .help = "Standard deviation of fresh weights; o_proj and down_proj are divided by sqrt(2 L). Unset: 0.02.",
        .range = between(0, 10)});
+  fields.add({.path = "positions",
+              .value = &model.positions,
+              .help = "How a token's place enters: rotary angles, or attention that falls with distance (ALiBi). Other "
+                      "programs' config.json has no word for ALiBi, so such a model cannot be exported.",
+              .choices = {"rope", "alibi"}});
   fields.add({.path = "rope_theta",
               .value = &model.rope_theta,
               .help = "Base of the rotary frequencies. Unset: 10000.",
@@ -124,6 +129,12 @@ void refuse_foreign_keys(const ModelSection& model) {
   }
   if (model.mlp_bias && family != ModelFamily::kLlama) refuse("mlp_bias", "llama");
   if (model.sliding_window && family != ModelFamily::kMistral) refuse("sliding_window", "mistral");
+  if (model.positions == Positions::kRope) return;
+  if (family != ModelFamily::kLlama) refuse("positions", "llama");
+  if (model.rope_theta || model.rope_scaling.rope_type != RopeScaling::kNone) {
+    throw ConfigError(model.rope_theta ? "model.rope_theta" : "model.rope_scaling.rope_type",
+                      "rotates nothing beside model.positions = \"alibi\"", "a setting", "none");
+  }
 }
 
 }  // namespace
@@ -187,6 +198,7 @@ ModelConfig scratch_model_config(const RunConfig& config) {
   shape.max_position_embeddings = model.max_position_embeddings.value_or(config.data.seq_len);
   shape.rms_norm_eps = model.rms_norm_eps.value_or(shape.rms_norm_eps);
   shape.initializer_range = model.initializer_range.value_or(shape.initializer_range);
+  shape.positions = model.positions;
   shape.rope = rope_of(model);
   shape.tie_word_embeddings = model.tie_word_embeddings.value_or(false);
   shape.has_qkv_bias = model.model_type == ModelFamily::kQwen2 || model.attention_bias.value_or(false);

@@ -61,6 +61,7 @@ struct ModelSection {
   std::optional<int64_t> max_position_embeddings;
   std::optional<double> rms_norm_eps;
   std::optional<double> initializer_range;
+  Positions positions = Positions::kRope;
   std::optional<double> rope_theta;
   std::optional<bool> tie_word_embeddings;
   std::optional<bool> attention_bias;

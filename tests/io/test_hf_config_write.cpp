@@ -130,6 +130,20 @@ RC_GTEST_PROP(HfConfigWrite, IsReadBackAsTheSameModel, ()) {
   RC_ASSERT(again == config);
 }
 
+// No other program may take the weights for those of a model with rotary positions.
+TEST(HfConfigWrite, GivesAlibiATypeOfItsOwnAndReadsItBack) {
+  ModelConfig config;
+  config.positions = Positions::kAlibi;
+  const json document = written(config);
+  EXPECT_EQ(document["model_type"], "litespark_alibi_llama");
+  EXPECT_EQ(document["architectures"][0], "LitesparkAlibiForCausalLM");
+  EXPECT_FALSE(document.contains("rope_theta"));
+  EXPECT_FALSE(document.contains("rope_scaling"));
+  EXPECT_EQ(parse_hf_config(document.dump(), "again"), config);
+  config.family = ModelFamily::kMistral;
+  EXPECT_THROW(hf_config_json(config, DType::kF32), ConfigError);
+}
+
 // fault:D11: one field replaced by anything; the answer is a model that satisfies validate() or an error of ours.
 RC_GTEST_PROP(HfConfigWrite, EveryMutationOfAConfigIsReadOrRefused, ()) {
   json document = written(arbitrary_config());

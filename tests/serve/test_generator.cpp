@@ -15,7 +15,13 @@ namespace {
 
 constexpr int64_t kVocab = 50;
 
-ModelConfig config_of(int64_t window) {
+/// Rotary positions, without and with a window, and ALiBi.
+struct Kind {
+  int64_t window = 0;
+  Positions positions = Positions::kRope;
+};
+
+ModelConfig config_of(const Kind& kind) {
   return {.vocab_size = kVocab,
           .hidden_size = 32,
           .intermediate_size = 48,
@@ -25,7 +31,8 @@ ModelConfig config_of(int64_t window) {
           .head_dim = 8,
           .max_position_embeddings = 64,
           .initializer_range = 0.3,
-          .sliding_window = window};
+          .positions = kind.positions,
+          .sliding_window = kind.window};
 }
 
 std::vector<int32_t> some_tokens(int64_t count) {
@@ -34,7 +41,7 @@ std::vector<int32_t> some_tokens(int64_t count) {
   return tokens;
 }
 
-struct GeneratorTest : testing::TestWithParam<int64_t> {
+struct GeneratorTest : testing::TestWithParam<Kind> {
   std::unique_ptr<Backend> backend = make_cpu_backend({});
   Executor executor{make_llama_program(config_of(GetParam()),
                                        {.batch = {.num_tokens = 40, .max_documents = 1, .max_length = 40},
@@ -127,7 +134,8 @@ TEST_P(GeneratorTest, RefusesPromptsThatCannotBeAnswered) {  // fault:E5's check
   EXPECT_THROW(generator.generate(std::vector<int32_t>{-1}, {}, ignore), DataError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Windows, GeneratorTest, testing::Values(0, 6));
+INSTANTIATE_TEST_SUITE_P(Kinds, GeneratorTest,
+                         testing::Values(Kind{}, Kind{.window = 6}, Kind{.positions = Positions::kAlibi}));
 
 }  // namespace
 }  // namespace litespark

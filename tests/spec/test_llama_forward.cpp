@@ -55,6 +55,20 @@ TEST(LlamaForward, RotatesQueriesAndKeysAndLeavesValues) {
   }
 }
 
+TEST(LlamaForward, AlibiRotatesNothingAndTellsAttention) {
+  ModelConfig config = small_config();
+  config.positions = Positions::kAlibi;
+  const Program program = make_llama_program(config, small_options(), PlainSizes());
+  EXPECT_FALSE(program.rope_table.has_value());
+  for (const auto& [phase, tape] : program.tapes) EXPECT_TRUE(ops_of<op::Rope>(tape).empty()) << phase_name(phase);
+  for (const auto& attention : ops_of<op::AttentionForward>(*program.tape(Phase::kTrainFirst))) {
+    EXPECT_TRUE(attention.shape.has_alibi);
+  }
+  for (const auto& attention : ops_of<op::AttentionBackward>(*program.tape(Phase::kTrainFirst))) {
+    EXPECT_TRUE(attention.shape.has_alibi);
+  }
+}
+
 TEST(LlamaForward, OnlyTheLayersThatUseTheWindowHaveIt) {
   ModelConfig config = small_config();
   config.sliding_window = 8;

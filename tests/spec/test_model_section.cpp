@@ -90,6 +90,21 @@ TEST(ModelSection, RopeScalingNeedsItsNumbers) {
   EXPECT_EQ(rope.high_freq_factor, 4.0);
 }
 
+TEST(ModelSection, AlibiIsAChoiceOfLlamaAloneAndTakesNoRotaryKeys) {
+  RunConfig config = small_run();
+  EXPECT_EQ(scratch_model_config(config).positions, Positions::kRope);
+  config.model.positions = Positions::kAlibi;
+  EXPECT_EQ(scratch_model_config(config).positions, Positions::kAlibi);
+  config.model.rope_theta = 5e5;
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { scratch_model_config(config); }), "model.rope_theta"));
+  config.model.rope_theta.reset();
+  config.model.rope_scaling = {.rope_type = RopeScaling::kLinear, .factor = 2.0};
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { scratch_model_config(config); }), "rope_scaling.rope_type"));
+  config.model.rope_scaling = {};
+  config.model.model_type = ModelFamily::kQwen3;
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { scratch_model_config(config); }), "model.positions"));
+}
+
 TEST(ModelSection, BytesOfATextFileNeedNoVocabulary) {
   RunConfig config = small_run();
   config.model.vocab_size.reset();

@@ -44,7 +44,7 @@ std::string AttentionLibrary::Request::name() const {
   return std::string(backward ? "attention_backward" : "attention_forward") + " n=" + std::to_string(num_tokens) +
          " h=" + std::to_string(num_heads) + " k=" + std::to_string(num_kv_heads) + " d=" + std::to_string(head_dim) +
          " t=" + std::to_string(max_length) + (window > 0 ? " window=" + std::to_string(window) : "") +
-         (uniform ? " uniform " : " ") + std::string(dtype_name(compute));
+         (has_alibi ? " alibi" : "") + (uniform ? " uniform " : " ") + std::string(dtype_name(compute));
 }
 
 std::map<std::string, std::string> AttentionLibrary::choices() const {
@@ -60,6 +60,7 @@ void AttentionLibrary::set_choices(const std::map<std::string, std::string>& cho
 
 AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
   if (kind_ == AttentionKind::kPortable) return {.text = "portable (asked for)"};
+  if (request.has_alibi) return {.text = "portable (ALiBi)"};
   const bool has_hopper = request.backward ? attention_has_hopper_backward(request.head_dim, request.compute, context_)
                                            : attention_has_hopper_forward(request.head_dim, request.compute, context_);
   if (kind_ == AttentionKind::kHopper && has_hopper) return {.hopper = true, .text = "hopper"};
@@ -115,6 +116,7 @@ const AttentionLibrary::Choice& AttentionLibrary::choose(const op::AttentionShap
                         .max_documents = shape.max_documents,
                         .max_length = shape.max_length,
                         .uniform = shape.uniform,
+                        .has_alibi = shape.has_alibi,
                         .num_tokens = num_tokens,
                         .compute = compute,
                         .backward = backward};
@@ -147,7 +149,8 @@ AttentionArguments AttentionLibrary::arguments_of(const op::AttentionShape& shap
           .window = shape.window,
           .scale = shape.scale,
           .max_documents = shape.max_documents,
-          .uniform_length = shape.uniform ? shape.max_length : 0};
+          .uniform_length = shape.uniform ? shape.max_length : 0,
+          .has_alibi = shape.has_alibi};
 }
 
 void AttentionLibrary::prepare(const op::AttentionForward<Tensor>& op) {

@@ -47,7 +47,7 @@ class AttentionLibrary {
     int num_heads, num_kv_heads, head_dim, window;
     float scale;
     int max_documents, max_length;
-    bool uniform;
+    bool uniform, has_alibi;
     int64_t num_tokens;
     DType compute;
     bool backward;

@@ -62,10 +62,11 @@ struct TileMask {
   int first_key = 0;    ///< of the warp's 16 keys
   float scale_log2 = 0;
   bool masked = false;  ///< some pair is not visible
+  float slope = 0;      ///< ALiBi's over the scale
 };
 
 /// Adds what the query tile in stage `stage` contributes to a warp's 16 keys.
-template <int kHeadDim, Outputs kOutputs, int kStages>
+template <int kHeadDim, Outputs kOutputs, int kStages, bool kHasAlibi>
 __device__ void add_query_tile(float (&dkeys)[kHeadDim / 8][4], float (&dvalues)[kHeadDim / 8][4],
                                const SharedTiles<kHeadDim, kStages>& shared, int stage, const TileMask& mask) {
   const QueryStage<kHeadDim>& tiles = shared.stages[stage];
@@ -87,6 +88,10 @@ __device__ void add_query_tile(float (&dkeys)[kHeadDim / 8][4], float (&dvalues)
         const TileCoordinate element = mma_c(lane, i);
         const int query = column + 8 * block + element.column;
         const bool visible = !mask.masked || mask.band.sees(mask.first_query + query, mask.first_key + element.row);
+        if constexpr (kHasAlibi) {
+          const int distance = mask.first_query + query - mask.first_key - element.row;
+          scores[block][i] -= mask.slope * static_cast<float>(distance);
+        }
         probability_and_gradient(scores[block][i], gradients[block][i], mask.scale_log2, tiles.statistics[query],
                                  visible);
       }
@@ -98,7 +103,7 @@ __device__ void add_query_tile(float (&dkeys)[kHeadDim / 8][4], float (&dvalues)
   }
 }
 
-template <int kHeadDim, Outputs kOutputs, int kStages>
+template <int kHeadDim, Outputs kOutputs, int kStages, bool kHasAlibi>
 __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void attention_backward_keys_kernel(
     const AttentionArguments arguments) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -146,12 +151,15 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
     }
     __syncthreads();
     const int tile = range.begin + step % tiles_per_head;
-    add_query_tile<kHeadDim, kOutputs>(dkeys, dvalues, tiles, stage,
-                                       {.band = band,
-                                        .first_query = tile * kAttentionTile,
-                                        .first_key = at.first() + warp_row,
-                                        .scale_log2 = arguments.scale * kLog2E,
-                                        .masked = band.needs_mask(tile, at.tile)});
+    const int head = kv_head * arguments.group() + step / tiles_per_head;
+    add_query_tile<kHeadDim, kOutputs, kStages, kHasAlibi>(
+        dkeys, dvalues, tiles, stage,
+        {.band = band,
+         .first_query = tile * kAttentionTile,
+         .first_key = at.first() + warp_row,
+         .scale_log2 = arguments.scale * kLog2E,
+         .masked = band.needs_mask(tile, at.tile),
+         .slope = kHasAlibi ? arguments.slope(head) / arguments.scale : 0.0f});
     __syncthreads();
     if (kStages == 1 && step + 1 < steps) load_step(step + 1, 0);
   }
@@ -171,7 +179,8 @@ template <int kHeadDim, Outputs kOutputs>
 void launch(const AttentionArguments& arguments, const DeviceContext& context) {
   launch_with_stages(static_cast<int>(sizeof(SharedTiles<kHeadDim, 2>)), context, [&](auto stages) {
     constexpr int kStages = decltype(stages)::value;
-    launch_tiles({.kernel = attention_backward_keys_kernel<kHeadDim, kOutputs, kStages>,
+    launch_tiles({.kernel = arguments.has_alibi ? attention_backward_keys_kernel<kHeadDim, kOutputs, kStages, true>
+                                                : attention_backward_keys_kernel<kHeadDim, kOutputs, kStages, false>,
                   .num_heads = arguments.num_kv_heads,
                   .shared_bytes = static_cast<int>(sizeof(SharedTiles<kHeadDim, kStages>)),
                   .name = "attention_backward"},

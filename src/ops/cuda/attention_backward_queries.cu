@@ -15,7 +15,7 @@ __device__ RowStatistics load_statistics(const AttentionArguments& arguments, co
           .delta = arguments.delta[int64_t{head} * arguments.num_tokens + at.begin + row]};
 }
 
-template <int kHeadDim, int kStages>
+template <int kHeadDim, int kStages, bool kHasAlibi>
 __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void attention_backward_queries_kernel(
     const AttentionArguments arguments) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -82,6 +82,9 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
           const TileCoordinate element = mma_c(lane, i);
           const int query = at.first() + warp_row + element.row;
           const int key = first_key + column + 8 * block + element.column;
+          if constexpr (kHasAlibi) {
+            scores[block][i] -= arguments.slope(head) / arguments.scale * static_cast<float>(query - key);
+          }
           probability_and_gradient(scores[block][i], gradients[block][i], scale_log2, statistics[i / 2],
                                    !masked || band.sees(query, key));
         }
@@ -107,7 +110,8 @@ void launch_attention_backward_queries(const AttentionArguments& arguments, cons
     constexpr int kTileBytes = tile_elements<kHeadDim>() * 2;
     launch_with_stages(6 * kTileBytes, context, [&](auto stages) {
       constexpr int kStages = decltype(stages)::value;
-      launch_tiles({.kernel = attention_backward_queries_kernel<kHeadDim, kStages>,
+      launch_tiles({.kernel = arguments.has_alibi ? attention_backward_queries_kernel<kHeadDim, kStages, true>
+                                                  : attention_backward_queries_kernel<kHeadDim, kStages, false>,
                     .num_heads = arguments.num_heads,
                     .shared_bytes = (2 + 2 * kStages) * kTileBytes,
                     .name = "attention_backward"},

@@ -27,6 +27,7 @@ struct CachedArguments {
   float scale = 0;
   int capacity = 0;
   int new_tokens = 0;  ///< a sequence
+  bool has_alibi = false;
 
   __device__ int64_t qkv_stride() const { return int64_t{num_heads + 2 * num_kv_heads} * head_dim; }
   __device__ int64_t cache_stride() const { return int64_t{2 * num_kv_heads} * head_dim; }
@@ -56,9 +57,10 @@ struct WarpState {
   float out[kPerLane] = {};
 };
 
-/// One key: the warp forms the score together, lanes keep their own columns of the sum.
+/// One key: the warp forms the score together, to which `bias` is added; lanes keep their own columns of the sum.
 template <class T>
-__device__ void add_key(WarpState& state, const float (&query)[kPerLane], const T* key, const T* value, int head_dim) {
+__device__ void add_key(WarpState& state, const float (&query)[kPerLane], const T* key, const T* value, int head_dim,
+                        float bias) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   float score = 0;
 #pragma unroll
@@ -66,7 +68,7 @@ __device__ void add_key(WarpState& state, const float (&query)[kPerLane], const 
     const int d = lane + kWarpSize * i;
     if (d < head_dim) score += query[i] * as_float(key[d]);
   }
-  score = warp_sum(score);
+  score = warp_sum(score) + bias;
   const float maximum = fmaxf(state.maximum, score);
   const float rescale = expf(state.maximum - maximum);
   const float probability = expf(score - maximum);
@@ -104,9 +106,12 @@ __global__ void attention_cached_kernel(const CachedArguments arguments) {
   const T* const keys = static_cast<const T*>(arguments.cache) + int64_t{sequence} * arguments.capacity * stride +
                         head / (arguments.num_heads / arguments.num_kv_heads) * head_dim;
   const T* const values = keys + arguments.num_kv_heads * head_dim;
+  const float slope =
+      arguments.has_alibi ? exp2f(static_cast<float>(op::alibi_log2_slope(head, arguments.num_heads))) : 0.0f;
   WarpState state;
   for (int row = first + warp; row <= last; row += kWarps) {
-    add_key(state, query, keys + row * stride, values + row * stride, head_dim);
+    add_key(state, query, keys + row * stride, values + row * stride, head_dim,
+            -slope * static_cast<float>(position - row));
   }
   if (lane == 0) {
     shared_maximum[warp] = state.maximum;
@@ -145,7 +150,8 @@ void CudaBackend::run(const op::AttentionCached<Tensor>& op) {
                                   .window = op.shape.window,
                                   .scale = op.shape.scale,
                                   .capacity = op.capacity,
-                                  .new_tokens = static_cast<int>(tokens / op.batch)};
+                                  .new_tokens = static_cast<int>(tokens / op.batch),
+                                  .has_alibi = op.shape.has_alibi};
   visit_float_dtype(op.kName, op.qkv.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto rows = static_cast<unsigned>(tokens);

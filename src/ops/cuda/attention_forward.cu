@@ -71,7 +71,21 @@ __device__ void mask_scores(float (&scores)[kBlocks][4], const CausalBand& band,
   }
 }
 
-template <int kHeadDim>
+/// Raw scores lose `slope` (ALiBi's over the scale) for each position between query and key.
+__device__ void add_distance_bias(float (&scores)[kBlocks][4], float slope, int first_query, int first_key) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+#pragma unroll
+  for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const TileCoordinate at = mma_c(lane, i);
+      const int distance = first_query + at.row - first_key - 8 * block - at.column;
+      scores[block][i] -= slope * static_cast<float>(distance);
+    }
+  }
+}
+
+template <int kHeadDim, bool kHasAlibi>
 __global__ __launch_bounds__(kAttentionThreads,
                              kHeadDim > 128 ? 1 : 3) void attention_forward_kernel(const AttentionArguments arguments) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -119,6 +133,9 @@ __global__ __launch_bounds__(kAttentionThreads,
     load_keys_or_values(values, value_rows, tile);
     float scores[kBlocks][4];
     multiply_rows<kHeadDim>(scores, queries + warp_row * padded_pitch(kHeadDim), keys);
+    if constexpr (kHasAlibi) {
+      add_distance_bias(scores, arguments.slope(head) / arguments.scale, at.first() + warp_row, tile * kAttentionTile);
+    }
     if (band.needs_mask(at.tile, tile)) {
       mask_scores(scores, band, at.first() + warp_row, tile * kAttentionTile);
     }
@@ -152,7 +169,8 @@ __global__ __launch_bounds__(kAttentionThreads,
 void launch_attention_forward_tensor(const AttentionArguments& arguments, const DeviceContext& context) {
   visit_head_dim(arguments.head_dim, [&](auto tag) {
     constexpr int kHeadDim = decltype(tag)::value;
-    launch_tiles({.kernel = attention_forward_kernel<kHeadDim>,
+    launch_tiles({.kernel = arguments.has_alibi ? attention_forward_kernel<kHeadDim, true>
+                                                : attention_forward_kernel<kHeadDim, false>,
                   .num_heads = arguments.num_heads,
                   .shared_bytes = 3 * tile_elements<kHeadDim>() * 2,
                   .name = "attention_forward"},

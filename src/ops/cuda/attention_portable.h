@@ -42,6 +42,7 @@ struct AttentionArguments {
   float scale = 0;
   int max_documents = 0;
   int uniform_length = 0;  ///< > 0: every document has this length
+  bool has_alibi = false;  ///< the portable kernels alone know it
 
 #ifdef __CUDACC__
   __device__ int64_t qkv_stride() const {
@@ -52,6 +53,10 @@ struct AttentionArguments {
   }
   __device__ int group() const {
     return num_heads / num_kv_heads;
+  }
+  /// What a scaled score loses for each position between query and key.
+  __device__ float slope(int head) const {
+    return has_alibi ? exp2f(static_cast<float>(op::alibi_log2_slope(head, num_heads))) : 0.0f;
   }
 #endif
 };

@@ -104,12 +104,14 @@ __global__ void attention_forward_simt_kernel(const AttentionArguments arguments
   const T* const keys = own.qkv + (arguments.num_heads + head / arguments.group()) * head_dim;
   const T* const values = keys + arguments.num_kv_heads * head_dim;
   const int first = arguments.window > 0 ? max(0, own.position - arguments.window + 1) : 0;
+  const float slope = arguments.slope(head);
   float maximum = -INFINITY;
   float sum = 0;
   for (int chunk = first; chunk <= own.position; chunk += kWarpSize) {
     const int key = chunk + lane;
-    const float score =
-        key <= own.position ? arguments.scale * dot(query, keys + key * own.stride, head_dim) : -INFINITY;
+    const float score = key <= own.position ? arguments.scale * dot(query, keys + key * own.stride, head_dim) -
+                                                  slope * static_cast<float>(own.position - key)
+                                            : -INFINITY;
     const float new_maximum = fmaxf(maximum, warp_max(score));
     const float rescale = expf(maximum - new_maximum);
     const float probability = expf(score - new_maximum);
@@ -145,12 +147,14 @@ __global__ void attention_backward_queries_simt_kernel(const AttentionArguments 
   const float log_sum_exp =
       arguments.log_sum_exp[arguments.stats.start(head, own.document.document, own.document.begin) + own.position];
   const float delta = arguments.delta[int64_t{head} * arguments.num_tokens + own.token];
+  const float slope = arguments.slope(head);
   const int first = arguments.window > 0 ? max(0, own.position - arguments.window + 1) : 0;
   for (int chunk = first; chunk <= own.position; chunk += kWarpSize) {
     const int key = chunk + lane;
     float gradient = 0;
     if (key <= own.position) {
-      const float score = arguments.scale * dot(query, keys + key * own.stride, head_dim);
+      const float score = arguments.scale * dot(query, keys + key * own.stride, head_dim) -
+                          slope * static_cast<float>(own.position - key);
       gradient = expf(score - log_sum_exp) * (dot(dout, values + key * own.stride, head_dim) - delta);
     }
     for (int i = 0; i < min(kWarpSize, own.position + 1 - chunk); ++i) {
@@ -188,12 +192,14 @@ __global__ void attention_backward_keys_simt_kernel(const AttentionArguments arg
     const T* const douts = own.dout + head * head_dim;
     const int64_t stats = arguments.stats.start(head, own.document.document, own.document.begin);
     const int64_t deltas = int64_t{head} * arguments.num_tokens + own.document.begin;
+    const float slope = arguments.slope(head);
     for (int chunk = own.position; chunk < end; chunk += kWarpSize) {
       const int query = chunk + lane;
       float probability = 0;
       float gradient = 0;
       if (query < end) {
-        const float score = arguments.scale * dot(key, queries + query * own.stride, head_dim);
+        const float score = arguments.scale * dot(key, queries + query * own.stride, head_dim) -
+                            slope * static_cast<float>(query - own.position);
         probability = expf(score - arguments.log_sum_exp[stats + query]);
         gradient =
             probability * (dot(value, douts + query * own.out_stride, head_dim) - arguments.delta[deltas + query]);

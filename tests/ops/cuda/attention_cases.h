@@ -20,6 +20,7 @@ struct GpuAttentionCase {
   int spare_documents = 0;  ///< capacity of the offsets beyond the documents there are
   DType dtype = DType::kBF16;
   double magnitude = 1;
+  bool has_alibi = false;
 
   int64_t rows() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{tail_rows}); }
   int64_t qkv_columns() const { return int64_t{heads + 2 * kv_heads} * dim; }

@@ -93,13 +93,23 @@ class PlainAttention {
   Real key(int row, int head, int d) const { return qkv_[key_index(row, head, d)]; }
   Real value(int row, int head, int d) const { return qkv_[value_index(row, head, d)]; }
 
-  /// Scaled scores of the keys that the query sees, oldest first.
+  /// ALiBi's as the paper has them: 2^(-8 (h + 1) / n) for n heads, n a power of two; for others n is the power below,
+  /// and the heads past it take every other slope of twice as many.
+  double slope(int head) const {
+    int below = 1;
+    while (2 * below <= c_.heads) below *= 2;
+    if (head < below) return std::pow(2.0, -8.0 * (head + 1) / below);
+    return std::pow(2.0, -8.0 * (2 * (head - below) + 1) / (2 * below));
+  }
+
+  /// Scaled scores of the keys that the query sees, oldest first, the distance's bias added.
   std::vector<Real> scores(int begin, int position, int head) const {
     std::vector<Real> result;
     for (int j = first_key(position); j <= position; ++j) {
       Real sum = 0;
       for (int d = 0; d < c_.dim; ++d) sum += qkv_[query_index(begin + position, head, d)] * key(begin + j, head, d);
-      result.push_back(static_cast<Real>(c_.shape().scale) * sum);
+      const Real bias = c_.has_alibi ? -static_cast<Real>(slope(head)) * static_cast<Real>(position - j) : Real{0};
+      result.push_back(static_cast<Real>(c_.shape().scale) * sum + bias);
     }
     return result;
   }
@@ -117,7 +127,8 @@ Tensor scratch_of(int64_t bytes) {
 
 std::string GpuAttentionCase::name() const {
   std::string text = std::to_string(heads) + "/" + std::to_string(kv_heads) + " heads of " + std::to_string(dim) +
-                     ", window " + std::to_string(window) + ", " + std::string(dtype_name(dtype)) + ", lengths";
+                     ", window " + std::to_string(window) + (has_alibi ? ", alibi, " : ", ") +
+                     std::string(dtype_name(dtype)) + ", lengths";
   for (const int length : lengths) text += " " + std::to_string(length);
   return text + " + " + std::to_string(tail_rows);
 }
@@ -132,7 +143,8 @@ op::AttentionShape GpuAttentionCase::shape() const {
           .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim))),
           .max_documents = static_cast<int>(lengths.size()) + spare_documents,
           .max_length = longest,
-          .uniform = equal && tail_rows == 0 && spare_documents == 0 && !lengths.empty()};
+          .uniform = equal && tail_rows == 0 && spare_documents == 0 && !lengths.empty(),
+          .has_alibi = has_alibi};
 }
 
 Values GpuAttentionCase::inputs(uint64_t seed) const {
@@ -160,7 +172,12 @@ std::vector<GpuAttentionCase> gpu_attention_cases(DType dtype) {
       {.heads = 4, .kv_heads = 2, .dim = 128, .window = 100, .lengths = {300, 1}},
       {.heads = 4, .kv_heads = 2, .dim = 64, .lengths = {1, 63, 1, 64, 65, 1, 130}, .tail_rows = 11},
       {.heads = 1, .kv_heads = 1, .dim = 64, .lengths = std::vector<int>(70, 3), .spare_documents = 30},
-      {.heads = 2, .kv_heads = 1, .dim = 64, .lengths = {130}, .tail_rows = 1, .magnitude = 8}};
+      {.heads = 2, .kv_heads = 1, .dim = 64, .lengths = {130}, .tail_rows = 1, .magnitude = 8},
+      {.heads = 6, .kv_heads = 2, .dim = 32, .lengths = {257, 1, 64}, .has_alibi = true},
+      {.heads = 3, .kv_heads = 1, .dim = 96, .lengths = {70, 9}, .tail_rows = 130, .has_alibi = true},
+      {.heads = 6, .kv_heads = 2, .dim = 128, .lengths = {193}, .has_alibi = true},
+      {.heads = 2, .kv_heads = 1, .dim = 256, .lengths = {150}, .has_alibi = true},
+      {.heads = 4, .kv_heads = 4, .dim = 64, .window = 64, .lengths = {200, 200}, .has_alibi = true}};
   for (GpuAttentionCase& c : cases) c.dtype = dtype;
   return cases;
 }
@@ -268,6 +285,15 @@ TEST(Attention, PackedDocumentsAndFp32AreLeftToOurOwnKernels) {
   const GpuAttentionCase exact{.dim = 64, .lengths = {20, 20}, .dtype = DType::kF32};
   execute(*backend, attention_forward_case(*backend, exact, 1));
   EXPECT_TRUE(forward_choice(*backend, 40).starts_with("portable (")) << forward_choice(*backend, 40);
+}
+
+TEST(Attention, AlibiIsLeftToThePortableKernelsWhateverIsAskedFor) {
+  for (const AttentionKind kind : {AttentionKind::kAuto, AttentionKind::kHopper}) {
+    const auto backend = make_cuda_backend({.attention = kind});
+    const GpuAttentionCase c{.dim = 64, .lengths = {20, 20}, .has_alibi = true};
+    execute(*backend, attention_forward_case(*backend, c, 1));
+    EXPECT_EQ(forward_choice(*backend, 40), "portable (ALiBi)");
+  }
 }
 
 TEST(Attention, AnEarlierPortableChoiceIsKeptTo) {

@@ -9,6 +9,7 @@ namespace {
 struct CachedCase {
   int heads, kv_heads, dim, window, batch, past, new_tokens;
   DType dtype;
+  bool has_alibi = false;
 };
 
 /// Sequence b has past + b rows in its cache, as long as that leaves room.
@@ -38,7 +39,8 @@ void expect_cached_rule(const CachedCase& c) {
                                  .dim = c.dim,
                                  .window = c.window,
                                  .lengths = {c.past + b + c.new_tokens},
-                                 .dtype = DType::kF32};
+                                 .dtype = DType::kF32,
+                                 .has_alibi = c.has_alibi};
     test.op.shape = whole.shape();
     Values sequence = whole.inputs(3);
     std::vector<double>& rows = sequence.tensors["qkv"];
@@ -76,6 +78,7 @@ TEST(AttentionCached, KeepsTheErrorRule) {
     expect_cached_rule({6, 2, 40, 0, 2, 37, 1, dtype});
     expect_cached_rule({2, 1, 128, 10, 2, 100, 5, dtype});
     expect_cached_rule({1, 1, 256, 0, 1, 260, 3, dtype});
+    expect_cached_rule({6, 2, 64, 0, 2, 300, 2, dtype, true});
   }
 }
 

@@ -11,6 +11,7 @@ std::vector<GpuAttentionCase> simt_cases() {
     cases.push_back({.heads = 3, .kv_heads = 1, .dim = 7, .lengths = {5, 40}, .dtype = dtype});
     cases.push_back({.heads = 6, .kv_heads = 2, .dim = 40, .lengths = {97, 1}, .tail_rows = 2, .dtype = dtype});
     cases.push_back({.heads = 2, .kv_heads = 2, .dim = 80, .window = 9, .lengths = {66, 66}, .dtype = dtype});
+    cases.push_back({.heads = 6, .kv_heads = 2, .dim = 40, .lengths = {97, 1}, .dtype = dtype, .has_alibi = true});
   }
   return cases;
 }
