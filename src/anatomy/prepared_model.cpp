@@ -38,19 +38,30 @@ ProgramOptions train_options(const ModelSizes& sizes, DType compute) {
   return options;
 }
 
-PreparedModel::PreparedModel(Backend& backend, const ModelSizes& sizes, const ProgramOptions& options)
-    : executor_(make_llama_program(sizes.config(), options, backend.sizes()), backend) {
+PreparedModel::PreparedModel(Backend& backend, const ModelSizes& sizes, const ProgramOptions& options,
+                             Communicator* communicator)
+    : executor_(make_llama_program(sizes.config(), options, backend.sizes()), backend, communicator) {
   initialise_weights(executor_, 1);
   const SyntheticSource source(1, sizes.vocab, options.batch);
   Batch batch;
   batch.reset(options.batch);
-  source.fill(0, batch);
+  source.fill(static_cast<uint64_t>(options.data_rank), batch);
   upload_batch(executor_, batch);
 }
 
 void PreparedModel::run() {
   executor_.begin_step(StepState{});
   executor_.run(Phase::kTrainFirst);
+}
+
+void PreparedModel::run_step() {
+  executor_.begin_step({.learning_rate = 1e-6f});
+  executor_.run(Phase::kTrainFirst);
+  if (executor_.communicator() != nullptr) {
+    executor_.write_rank_counts({.batch_tokens = executor_.program().options.batch.num_tokens});
+  }
+  executor_.run(Phase::kOptimizer);
+  executor_.run(Phase::kPack);
 }
 
 double PreparedModel::loss() const {

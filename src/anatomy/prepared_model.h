@@ -29,11 +29,15 @@ ProgramOptions train_options(const ModelSizes& sizes, DType compute);
 
 class PreparedModel {
  public:
-  PreparedModel(Backend& backend, const ModelSizes& sizes, const ProgramOptions& options);
+  /// `communicator`: of the data-parallel ranks that `options` names; each has a micro-batch of its own.
+  PreparedModel(Backend& backend, const ModelSizes& sizes, const ProgramOptions& options,
+                Communicator* communicator = nullptr);
 
   Executor& executor() { return executor_; }
   /// Forward and backward of the micro-batch; gradients are overwritten.
   void run();
+  /// The same and the update, with a learning rate that moves nothing far; ranks meet in it.
+  void run_step();
   /// Mean loss of the last run. Waits for the device.
   double loss() const;
   /// The gradient of every parameter, one after another. Waits for the device.

@@ -24,8 +24,7 @@ constexpr double kSwitchHop = 25;
 constexpr double kSwitchNetworkHop = 18;
 /// LL sends four bytes of flag with four of data; LL128 eight with 120, and neither fills the link.
 constexpr std::array kProtocolShare = {0.3, 0.6, 1.0};
-/// About 80 % of the one-way rate is seen on every part; of a network card 46 to 48 in 50.
-constexpr double kLinkShare = 0.8;
+/// Of a network card 46 to 48 in 50.
 constexpr double kNetworkShare = 0.92;
 constexpr double kOneCardShare = 0.85;
 /// Of the link, for both directions of a reduction in the switch; later links give up more to it.

@@ -9,6 +9,9 @@
 
 namespace litespark {
 
+/// Of a device's one-way link rate, what collectives are seen to reach on every part.
+inline constexpr double kLinkShare = 0.8;
+
 enum class Collective : uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
 
 /// Ranks as they lie on nodes: `ranks_a_node` of each, at most as many as the node has devices.
