@@ -79,7 +79,8 @@ ExitCode code_of(int status) {
 
 class Launch {
  public:
-  Launch(int num_ranks, const std::vector<std::string>& arguments) : ranks_(static_cast<size_t>(num_ranks)) {
+  Launch(int num_ranks, const std::vector<std::string>& arguments, bool has_gpus)
+      : ranks_(static_cast<size_t>(num_ranks)), has_gpus_(has_gpus) {
     sigemptyset(&signals_);
     for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, SIGCHLD}) sigaddset(&signals_, number);
     sigprocmask(SIG_BLOCK, &signals_, &before_);
@@ -142,7 +143,7 @@ class Launch {
     constexpr int kSecretDescriptor = 3;
     constexpr int kListenerDescriptor = 4;
     environment["LITESPARK_RANK"] = environment["LITESPARK_LOCAL_RANK"] = std::to_string(number);
-    environment["CUDA_VISIBLE_DEVICES"] = device_of(number, environment);
+    if (has_gpus_) environment["CUDA_VISIBLE_DEVICES"] = device_of(number, environment);
     environment[kSecretVariable] = std::to_string(kSecretDescriptor);
     if (number == 0) environment[kListenerVariable] = std::to_string(kListenerDescriptor);
 
@@ -268,6 +269,7 @@ class Launch {
   }
 
   std::vector<Rank> ranks_;
+  bool has_gpus_;
   std::vector<ExitCode> failures_;
   bool was_stopped_ = false;
   sigset_t signals_ = {};
@@ -277,8 +279,8 @@ class Launch {
 
 }  // namespace
 
-ExitCode launch_ranks(int num_ranks, const std::vector<std::string>& arguments) {
-  return Launch(num_ranks, arguments).wait();
+ExitCode launch_ranks(int num_ranks, const std::vector<std::string>& arguments, bool has_gpus) {
+  return Launch(num_ranks, arguments, has_gpus).wait();
 }
 
 void follow_launcher() {

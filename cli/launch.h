@@ -21,8 +21,9 @@ inline constexpr double kLaunchGraceSeconds = 10;
 /// Starts `num_ranks` processes of this program with `arguments` (without the program's name) and returns when all have
 /// ended. Their lines come out as "RANK: line". When one fails, the others get SIGTERM, and SIGKILL after the grace
 /// time; the code is that of the first failure which is not only the loss of another rank. SIGTERM, SIGINT, SIGUSR1,
-/// SIGUSR2 and SIGHUP are passed on. Throws ConfigError when no process can be started.
-ExitCode launch_ranks(int num_ranks, const std::vector<std::string>& arguments);
+/// SIGUSR2 and SIGHUP are passed on. `has_gpus`: each rank sees one GPU alone. Throws ConfigError when no process can
+/// be started.
+ExitCode launch_ranks(int num_ranks, const std::vector<std::string>& arguments, bool has_gpus);
 
 /// In a rank: ends it by SIGTERM when its launcher dies, also when that happened already. Without one: does nothing.
 void follow_launcher();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <new>
@@ -13,18 +14,20 @@
 namespace litespark::cli {
 namespace {
 
-volatile std::sig_atomic_t has_failed = 0;
+std::atomic<bool> has_failed = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler reads it");
 
 void refuse() {
-  has_failed = 1;
+  has_failed = true;
   throw std::bad_alloc();
 }
 
 /// Only calls that a signal handler may make.
 void on_abort(int signal) {
-  if (has_failed == 0) {
+  if (!has_failed) {
     std::signal(signal, SIG_DFL);
-    return;  // abort() raises it once more
+    (void)std::raise(signal);  // it is blocked in here, and comes behind the return
+    return;
   }
   for (const char* part : std::array{"litespark: ", kOutOfMemoryText, "\n"}) {
     if (write(STDERR_FILENO, part, std::strlen(part)) < 0) break;

@@ -57,6 +57,7 @@ class PlanCommand final : public Command {
     if (!validation_.fit_from.empty()) {
       throw ConfigError("command line", "--fit-from needs --validate", validation_.fit_from, "--validate=ROWS.csv");
     }
+    refuse_idle_options();
     if (line.positionals.empty()) {
       throw ConfigError("command line", "something to plan is missing", "no run file",
                         "RUN.toml, or --validate=ROWS.csv");
@@ -89,6 +90,16 @@ class PlanCommand final : public Command {
   }
 
  private:
+  /// An option that would change nothing was meant to.
+  void refuse_idle_options() const {
+    const auto need = [](bool is_met, const char* option, const char* found, const char* expected) {
+      if (!is_met) throw ConfigError("command line", std::string(option) + " has no effect", found, expected);
+    };
+    need(!request_.csv || (!json_ && !request_.search), "--json or --search", "beside --csv", "one of them");
+    need(request_.spread == 0 || !request_.trace.empty(), "--spread", "without --trace", "--trace=FILE");
+    need(request_.goal == SearchGoal::kFastest || request_.search, "--goal", "without --search", "--search");
+  }
+
   /// What is free here says nothing about the machine that will train.
   std::optional<int64_t> free_bytes() const {
     if (device_memory_.empty()) return std::nullopt;

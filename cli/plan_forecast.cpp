@@ -34,6 +34,12 @@ bool runs_on_cpu(const RunConfig& config) {
   return config.device.kind != DeviceKind::kCuda && !wants_cuda(config);
 }
 
+RunForecast forecast_on(const Hardware& hardware, const RunConfig& config, const ModelConfig& model,
+                        const Program& program) {
+  return forecast_run(
+      {.config = config, .model = model, .program = program, .hardware = hardware, .energy = energy_of(config)});
+}
+
 }  // namespace
 
 void ForecastRequest::visit(Fields& fields) {
@@ -73,11 +79,7 @@ RunForecast make_forecast(const ForecastRequest& request, const RunConfig& confi
                           const Program& program) {
   std::string name = request.hardware;
   if (name.empty()) name = runs_on_cpu(config) ? "cpu" : config.cluster.hardware;
-  RunForecast forecast = forecast_run({.config = config,
-                                       .model = model,
-                                       .program = program,
-                                       .hardware = hardware_of(name),
-                                       .energy = energy_of(config)});
+  RunForecast forecast = forecast_on(hardware_of(name), config, model, program);
   // The program was made with a CPU's packed copies, whatever it is forecast for.
   if (runs_on_cpu(config) && !request.hardware.empty()) forecast.memory_is_exact = false;
   return forecast;
@@ -85,11 +87,13 @@ RunForecast make_forecast(const ForecastRequest& request, const RunConfig& confi
 
 RunForecast forecast_here(const RunConfig& config, const ModelConfig& model, const Program& program,
                           const Backend& backend) {
-  ForecastRequest request;
-  request.hardware = backend.device() == Device::kCpu ? "cpu" : hardware_in_text(backend.name()).name;
-  RunForecast forecast = make_forecast(request, config, model, program);
-  forecast.memory_is_exact = true;
-  return forecast;
+  if (backend.device() == Device::kCpu) return forecast_on(hardware_named("cpu"), config, model, program);
+  const Hardware hardware = hardware_in_text(backend.name());
+  if (hardware.name.empty()) {
+    throw ConfigError("cluster.hardware", "the planner does not know this device", backend.name(),
+                      "a known one: see litespark plan --help");
+  }
+  return forecast_on(hardware, config, model, program);
 }
 
 SearchQuestion search_question(const ForecastRequest& request, const RunForecast& forecast) {

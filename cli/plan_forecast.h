@@ -32,7 +32,8 @@ Hardware hardware_of(const std::string& name_or_file);
 RunForecast make_forecast(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model,
                           const Program& program);
 
-/// The forecast of a run on the device that it is about to train on: a GPU goes by its name, where it is known.
+/// The forecast of a run on the device that it is about to train on. Throws ConfigError for a GPU that is not known; of
+/// CPUs there is one, the planner's.
 RunForecast forecast_here(const RunConfig& config, const ModelConfig& model, const Program& program,
                           const Backend& backend);
 

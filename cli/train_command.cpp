@@ -358,7 +358,9 @@ class TrainCommand final : public Command {
     const auto place = place_among_ranks(config);
     refuse_unsupported(config);
     const ModelConfig model = model_of(config);
-    if (config.cluster.gpus > 1 && !place) return launch_ranks(static_cast<int>(config.cluster.gpus), line.arguments);
+    if (config.cluster.gpus > 1 && !place) {
+      return launch_ranks(static_cast<int>(config.cluster.gpus), line.arguments, wants_cuda(config));
+    }
     RunMemory memory(config);
     const std::unique_ptr<Backend> backend = make_backend(config, device_of(place));
     memory.opened(*backend);

@@ -103,6 +103,17 @@ std::string_view owner_name(Owner owner) {
 }
 
 TensorId TensorTable::add(TensorInfo info) {
+  if (!info.parent.has_value()) {
+    constexpr int64_t kMost = int64_t{1} << 62;
+    const auto bytes = checked_mul(info.shape.num_elements(), dtype_bytes(info.dtype));
+    const auto total =
+        bytes && *bytes < kMost ? checked_add(total_bytes_, round_up(*bytes, kTensorAlignment)) : std::nullopt;
+    if (!total || *total > kMost) {
+      throw ConfigError("memory", info.name + " takes the plan past what a machine can address", info.shape.to_string(),
+                        "2^62 bytes at most for all tensors", "lower the batch or the model's sizes");
+    }
+    total_bytes_ = *total;
+  }
   infos_.push_back(std::move(info));
   return {static_cast<int32_t>(infos_.size() - 1)};
 }

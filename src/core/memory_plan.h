@@ -43,7 +43,7 @@ enum class Storage : uint8_t {
 };
 
 struct TensorInfo {
-  std::string name;  ///< unique, dotted: "layers.3.qkv.gradient"
+  std::string name;  ///< dotted: "layers.3.qkv.gradient"; scratch shares one
   DType dtype = DType::kF32;
   Shape shape;
   Owner owner = Owner::kActivations;
@@ -54,7 +54,8 @@ struct TensorInfo {
   int64_t bytes() const { return shape.num_elements() * dtype_bytes(dtype); }
 };
 
-/// All tensors of a program. Rows are only ever added.
+/// All tensors of a program. Rows are only ever added. ConfigError when all of them would pass 2^62 bytes, so that no
+/// sum of sizes can wrap.
 class TensorTable {
  public:
   TensorId add(TensorInfo info);
@@ -71,6 +72,7 @@ class TensorTable {
 
  private:
   std::vector<TensorInfo> infos_;
+  int64_t total_bytes_ = 0;  ///< of roots, padded
 };
 
 /// First and last op (indices on one tape) at which a root tensor, or a view of a carried one, must hold its bytes.

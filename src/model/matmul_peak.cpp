@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -23,8 +25,9 @@ double seconds_now() {
 /// One shape, by its first op on the tape.
 struct Product {
   op::MatmulForward<Tensor> op;
-  double flops = 0;  ///< of one run
-  int count = 0;     ///< runs in a forward pass
+  std::optional<op::PackWeight<Tensor>> pack;  ///< of a weight whose packed copy does not stay
+  double flops = 0;                            ///< of one run
+  int count = 0;                               ///< runs in a forward pass
   std::vector<double> seconds;
 
   auto key() const { return std::tuple(op.y.rows(), op.in_features, op.out_features, op.y.dtype); }
@@ -39,13 +42,18 @@ std::vector<Product> forward_products(const Executor& executor) {
   const Tape* const tape = executor.program().tape(Phase::kTrainFirst);
   if (tape == nullptr) throw InternalError("matmul_peak", "the program does not train");
   std::vector<Product> products;
+  std::map<const void*, op::PackWeight<Tensor>> packs;
   for (const TapeEntry& entry : tape->entries()) {
     if (!entry.scope.starts_with("forward.")) continue;  // recomputed products come with the backward pass
     const op::AnyOp<Tensor> bound = bind_op(entry.op, [&](TensorId id) { return executor.tensor(id); });
+    if (const auto* const pack = std::get_if<op::PackWeight<Tensor>>(&bound))
+      packs.insert_or_assign(pack->packed.data, *pack);
     const auto* const op = std::get_if<op::MatmulForward<Tensor>>(&bound);
     if (op == nullptr || op->y.num_elements() == 0) continue;
     Product product{
         .op = *op, .flops = 2.0 * static_cast<double>(op->y.num_elements() * op->in_features), .seconds = {}};
+    if (const auto pack = packs.find(op->packed.data); op->packed.has_value() && pack != packs.end())
+      product.pack = pack->second;
     auto same = std::find_if(products.begin(), products.end(),
                              [&](const Product& other) { return other.key() == product.key(); });
     if (same == products.end()) same = products.insert(products.end(), std::move(product));
@@ -77,7 +85,8 @@ MatmulPeak measure_matmul_peak(Executor& executor, double seconds) {
   const double start = seconds_now();
   do {
     for (Product& product : products) {
-      // The products' tensors share the arena, so each gets its input back; also warms the caches as a step does.
+      // The products' tensors share the arena, so each gets its operands back; also warms the caches as a step does.
+      if (product.pack) backend.run(*product.pack);
       fill(backend, product.op.x);
       backend.synchronize();
       const double before = seconds_now();

@@ -43,13 +43,13 @@ EnergyCost energy_cost(const EnergyQuestion& question, const Hardware& hardware)
   need_positive("gpus", question.gpus);
   if (hardware.watts <= 0) throw ConfigError("hardware.watts", "is needed for energy", hardware.watts, "above 0");
   EnergyCost out;
-  const double work = 1 + question.repeated_share;
+  const double work = 1 + question.overhead_share;
   out.device_hours = question.hours * question.gpus * work;
   const double watts = device_watts(hardware, question.busy_share);
   out.device_kwh = out.device_hours * watts / 1000;
   out.node_kwh = out.device_hours * node_watts_beside(hardware, question.busy_share) / 1000;
   out.building_kwh = (out.device_kwh + out.node_kwh) * (question.pue - 1);
-  out.repeated_kwh = out.total_kwh() * question.repeated_share / work;
+  out.overhead_kwh = out.total_kwh() * question.overhead_share / work;
   out.idle_kwh = out.device_kwh - out.device_hours * question.busy_share * kComputingShare * hardware.watts / 1000;
   out.operation_kg = out.total_kwh() * question.grams_per_kwh / 1000;
   if (question.market_grams_per_kwh) out.market_kg = out.total_kwh() * *question.market_grams_per_kwh / 1000;

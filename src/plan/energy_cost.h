@@ -23,7 +23,7 @@ struct EnergyQuestion {
   std::optional<double> market_grams_per_kwh;  ///< of what is bought; absent: not known
   std::string market_source;
   double price_per_kwh = 0;              ///< 0: unknown
-  double repeated_share = 0;             ///< work that fails and is done again, over the work that counts
+  double overhead_share = 0;             ///< saves, restarts and work done again, over the work that counts
   double data_dollars = 0;               ///< preparation of data
   double label_dollars = 0;              ///< people
   double lifetime_hours = 4 * 365 * 24;  ///< over which making the machine is spread
@@ -34,7 +34,7 @@ struct EnergyCost {
   double device_kwh = 0;
   double node_kwh = 0;              ///< processors, memory, network cards, fans
   double building_kwh = 0;          ///< what PUE adds
-  double repeated_kwh = 0;          ///< of the three above, for work done again
+  double overhead_kwh = 0;          ///< of the three above, for saves, restarts and work done again
   double idle_kwh = 0;              ///< of device_kwh: waiting rather than computing
   double operation_kg = 0;          ///< CO2e, location-based
   std::optional<double> market_kg;  ///< CO2e, market-based: beside the other, never added to it

@@ -24,14 +24,11 @@ double whole_save_seconds(double parameters, double nodes) {
   return std::max(1.0, 12 * parameters / (1e9 * std::max(1.0, nodes)));
 }
 
-double failure_stretch(const FailureModel& model, double interval_seconds) {
+std::optional<double> failure_stretch(const FailureModel& model, double interval_seconds) {
   need_interval(interval_seconds);
   const double saving = 1 + model.save_seconds / interval_seconds;
   const double lost = (interval_seconds / 2 + model.restart_seconds) / model.seconds_between_failures();
-  if (lost >= 1) {
-    throw ConfigError("failures", "come faster than work is redone", model.seconds_between_failures(),
-                      "more seconds between failures than half an interval and a restart take");
-  }
+  if (lost >= 1) return std::nullopt;
   return saving / (1 - lost);
 }
 
@@ -56,7 +53,7 @@ std::optional<FailureReplay> replay_failures(const FailureModel& model, double u
       run.wall_seconds += passed + useful_seconds - done;
       return run;
     }
-    if (++run.failures > kMostFailures) return std::nullopt;
+    if (++run.num_failures > kMostFailures) return std::nullopt;
     run.redone_seconds += std::min(until_failure - passed, interval_seconds);
     run.wall_seconds += until_failure + model.restart_seconds;
   }

@@ -21,12 +21,12 @@ struct FailureModel {
 double whole_save_seconds(double parameters, double nodes);
 /// sqrt(2 save x time between failures) (Young 1974; Daly 2006, first order).
 double best_save_interval_seconds(const FailureModel& model);
-/// Wall seconds over seconds of useful work. Throws ConfigError where failures come faster than work is redone.
-double failure_stretch(const FailureModel& model, double interval_seconds);
+/// Wall seconds over seconds of useful work; nullopt where failures come faster than work is redone.
+std::optional<double> failure_stretch(const FailureModel& model, double interval_seconds);
 
 /// One run with failures at random times.
 struct FailureReplay {
-  int64_t failures = 0;
+  int64_t num_failures = 0;
   double wall_seconds = 0;
   double redone_seconds = 0;  ///< steps done again
   double save_seconds = 0;

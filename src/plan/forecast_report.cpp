@@ -21,6 +21,17 @@ std::string known(double value, const char* unit, bool is_known) {
   return is_known ? amount(value, unit) : "n/a";
 }
 
+/// RFC 4180.
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string cell = "\"";
+  for (const char c : text) {
+    if (c == '"') cell += '"';
+    cell += c;
+  }
+  return cell + "\"";
+}
+
 std::string json_key(const char* name) {
   std::string key(name);
   for (char& c : key) c = c == ' ' ? '_' : c;
@@ -48,10 +59,10 @@ std::string cost_text(const RunForecast& forecast) {
   table.add({"tokens", count_text(static_cast<int64_t>(forecast.tokens))});
   table.add({"time of its steps", amount(forecast.hours, "h")});
   table.add({"  and for saves, restarts and work done again",
-             forecast.repeated_share ? amount(forecast.hours * *forecast.repeated_share, "h")
+             forecast.overhead_share ? amount(forecast.hours * *forecast.overhead_share, "h")
                                      : "without end: failures come faster than work is redone; save more often"});
-  if (forecast.played && forecast.played->failures > 0) {
-    table.add({"  played once with the run's seed: " + count_text(forecast.played->failures) + " failures, in all",
+  if (forecast.played && forecast.played->num_failures > 0) {
+    table.add({"  played once with the run's seed: " + count_text(forecast.played->num_failures) + " failures, in all",
                amount(forecast.played->wall_seconds / 3600, "h")});
   }
   table.add({"devices' energy (" + amount(device_watts(forecast.hardware, energy.busy_share), "W each") + ")",
@@ -60,7 +71,7 @@ std::string cost_text(const RunForecast& forecast) {
   table.add({"rest of the nodes", known(cost.node_kwh, "kWh", forecast.hardware.node_watts > 0)});
   table.add({"building, PUE " + fixed_text(energy.pue, 2), amount(cost.building_kwh, "kWh")});
   table.add({"energy", amount(cost.total_kwh(), "kWh")});
-  table.add({"  of it for saves, restarts and work done again", amount(cost.repeated_kwh, "kWh")});
+  table.add({"  of it for saves, restarts and work done again", amount(cost.overhead_kwh, "kWh")});
   table.add({"devices' energy a token", amount(forecast.joules_per_token(), "J")});
   const bool has_grid = energy.grams_per_kwh > 0;
   table.add({"carbon, location-based, " + fixed_text(energy.grams_per_kwh, 0) + " g/kWh" +
@@ -115,8 +126,8 @@ std::string forecast_json(const RunForecast& forecast) {
   };
   text += ", \"run\": {\"energy_kind\": \"modelled\"";
   number("hours", forecast.hours, true);
-  number("repeated_share", forecast.repeated_share.value_or(0), forecast.repeated_share.has_value());
-  number("played_failures", forecast.played ? static_cast<double>(forecast.played->failures) : 0,
+  number("overhead_share", forecast.overhead_share.value_or(0), forecast.overhead_share.has_value());
+  number("played_failures", forecast.played ? static_cast<double>(forecast.played->num_failures) : 0,
          forecast.played.has_value());
   number("played_hours", forecast.played ? forecast.played->wall_seconds / 3600 : 0, forecast.played.has_value());
   number("tokens", forecast.tokens, true);
@@ -125,7 +136,7 @@ std::string forecast_json(const RunForecast& forecast) {
   number("node_kwh", cost.node_kwh, forecast.hardware.node_watts > 0);
   number("building_kwh", cost.building_kwh, true);
   number("total_kwh", cost.total_kwh(), true);
-  number("repeated_kwh", cost.repeated_kwh, forecast.repeated_share.has_value());
+  number("overhead_kwh", cost.overhead_kwh, forecast.overhead_share.has_value());
   number("joules_per_token", forecast.joules_per_token(), true);
   number("grams_per_kwh", forecast.energy.grams_per_kwh, forecast.energy.grams_per_kwh > 0);
   number("operation_kg_co2e", cost.operation_kg, forecast.energy.grams_per_kwh > 0);
@@ -145,7 +156,7 @@ std::string forecast_csv_head() {
 
 std::string forecast_csv(const RunForecast& forecast) {
   const Workload& w = forecast.workload;
-  std::string line = forecast.hardware.name;
+  std::string line = csv_cell(forecast.hardware.name);
   for (const int64_t value : {w.layout.gpus(), w.layout.dp, w.layout.tp, w.layout.pp, w.layout.cp, w.layout.ep,
                               w.layout.vpp, w.micro_batch, w.global_batch}) {
     line += "," + std::to_string(value);

@@ -128,7 +128,7 @@ std::vector<Hardware> others() {
                    .price_per_hour = 1,
                    .embodied_kg = 120,
                    .attention = kAmpere};
-  // The virtual machine that the project is built on; a CPU's "device" is all its cores. Matmul rate measured there
+  // A virtual machine with two Zen 4 cores; a CPU's "device" is all its cores. Matmul rate measured there
   // (bench/results/2026-11-29-cpu-train.json), power as its meter estimates it; no price.
   Hardware cpu = {.name = "CPU",
                   .source = "two cores of an AMD EPYC (Zen 4) with AVX-512 bf16, measured",

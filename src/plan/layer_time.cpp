@@ -156,8 +156,8 @@ Pass context_parallel_seconds(const Workload& workload, const Hardware& hardware
   const double hops = real(layout.cp - 1);
   const double bytes = 4 * workload.rank_tokens() * workload.shape.kv_features() / real(layout.tp);
   const Group group = strided_group(layout.cp, layout.tp, hardware);
-  const double rate = ring_rate({group.ranks, std::min<int64_t>(group.ranks_a_node, 1)}, hardware);
-  const double link = group.nodes() > 1 ? rate : 0.8e9 * hardware.link_gbps;
+  // Between nodes each device has its own card, as a ring with one device a node.
+  const double link = ring_rate(group.nodes() > 1 ? Group{group.ranks, 1} : group, hardware);
   const double forward = hops * (bytes / link + 20e-6);
   const double backward = hops * (3 * bytes / link + 20e-6);
   return {std::max(0.0, forward - attention.forward), std::max(0.0, backward - attention.backward)};

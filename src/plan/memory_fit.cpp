@@ -99,7 +99,8 @@ std::optional<FittingRun> fit_by_recompute(const MemoryQuestion& question) {
 std::optional<FittingRun> fit_by_any_means(const MemoryQuestion& question) {
   RunConfig smaller = question.config;
   for (;;) {
-    if (auto run = fit_by_recompute({smaller, question.model, question.sizes, question.budget_bytes})) return run;
+    if (auto run = fit_by_recompute({smaller, question.model, question.sizes, question.budget_bytes, question.rates}))
+      return run;
     const bool can_be_halved = smaller.train.micro_batch % 2 == 0 && smaller.precision.gradient == DType::kF32;
     if (!can_be_halved) return std::nullopt;
     smaller.train.micro_batch /= 2;

@@ -124,7 +124,7 @@ MemoryTable make_memory_table(const Program& program) {
                     .is_exact = program.sizes_are_exact,
                     .beyond_plan_bytes = program.beyond_plan_bytes};
   for (const auto& [phase, tape] : program.tapes) {
-    const PhaseLifetimes lifetimes = tape_lifetimes(tape, program.tensors);
+    const PhaseLifetimes lifetimes = tape_lifetimes(tape, program.tensors, takes_gradients(phase));
     const auto num_ops = static_cast<int32_t>(tape.entries().size());
     if (num_ops == 0) continue;
     const int32_t turn = first_backward_op(tape);

@@ -76,9 +76,8 @@ Advice save_advice(const RunConfig& config, const RunForecast& forecast) {
   advice.reason = "sqrt(2 x " + whole(model.save_seconds) + " s a save x " + fixed_text(between / 3600) +
                   " h between failures) (Young, Daly) at " + count_text(static_cast<int64_t>(model.device_mtbf_hours)) +
                   " h a device";
-  if (interval / 2 + model.restart_seconds < between) {
-    advice.reason += "; then " + fixed_text(100 * (failure_stretch(model, interval) - 1), 2) +
-                     " % of the time goes to saves and repeats";
+  if (const std::optional<double> stretch = failure_stretch(model, interval)) {
+    advice.reason += "; then " + fixed_text(100 * (*stretch - 1), 2) + " % of the time goes to saves and repeats";
   } else {
     advice.reason += "; failures come faster than a restart of " + whole(model.restart_seconds) +
                      " s: such a run needs spare devices, not saves";

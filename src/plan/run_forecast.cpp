@@ -27,18 +27,15 @@ StepSeconds tape_step(const ForecastQuestion& question, const Workload& workload
 
 /// Without saves a failure costs all that was done.
 void add_failures(const RunConfig& config, RunForecast& forecast) {
-  forecast.repeated_share = 0;
+  forecast.overhead_share = 0;
   const double run = 3600 * forecast.hours;
   if (!(run > 0)) return;
   const auto every = static_cast<double>(config.checkpoint.every);
   const double interval = every > 0 ? std::min(run, every * forecast.step.total) : run;
   const FailureModel model = failure_model(config, forecast);
   forecast.played = replay_failures(model, run, interval, static_cast<uint64_t>(config.seed));
-  try {
-    forecast.repeated_share = failure_stretch(model, interval) - 1;
-  } catch (const ConfigError&) {
-    forecast.repeated_share = std::nullopt;
-  }
+  const std::optional<double> stretch = failure_stretch(model, interval);
+  forecast.overhead_share = stretch ? std::optional(*stretch - 1) : std::nullopt;
 }
 
 }  // namespace
@@ -50,6 +47,8 @@ Workload workload_of_run(const RunConfig& config, const ModelConfig& model) {
   workload.micro_batch = config.train.micro_batch;
   workload.global_batch = config.sequences_per_step();
   workload.recompute = recompute_of(config.memory.recompute);
+  const bool is_fp8 = config.precision.matmul != MatmulPrecision::kCompute;
+  workload.precision = is_fp8 ? OperandPrecision::kFP8 : OperandPrecision::kBF16;
   workload.layout.dp = config.cluster.data_parallel();
   workload.layout.tp = config.cluster.tp;
   workload.layout.pp = config.cluster.pp;
@@ -105,7 +104,7 @@ RunForecast forecast_run(const ForecastQuestion& question) {
   out.energy.gpus = static_cast<double>(out.workload.layout.gpus());
   out.energy.busy_share = busy_share(out.step);
   add_failures(question.config, out);
-  out.energy.repeated_share = out.repeated_share.value_or(0);
+  out.energy.overhead_share = out.overhead_share.value_or(0);
   out.cost = energy_cost(out.energy, question.hardware);
   return out;
 }

@@ -33,7 +33,7 @@ struct RunForecast {
   double hours = 0;  ///< of the whole run's steps
   /// Saves, restarts and steps done again, over the steps' time: in `cost`. Absent where failures come faster than work
   /// is redone, so that the run would not end; `cost` is without them then.
-  std::optional<double> repeated_share;
+  std::optional<double> overhead_share;
   std::optional<FailureReplay> played;  ///< the run once, with failures at times drawn from its seed
   double tokens = 0;
   EnergyCost cost;

@@ -79,8 +79,8 @@ class TapeClock {
     double* to = is_update ? &step_.optimizer : &step_.pointwise;
     if (work.inner > 0) {
       // Sums of 32 bits are part of the op's traffic, which matmul_seconds does not see.
-      seconds =
-          std::max(traffic, matmul_seconds(work.rows, work.columns, work.inner, hardware_, OperandPrecision::kBF16));
+      const OperandPrecision precision = work.is_fp8 ? OperandPrecision::kFP8 : OperandPrecision::kBF16;
+      seconds = std::max(traffic, matmul_seconds(work.rows, work.columns, work.inner, hardware_, precision));
       to = &step_.matmul;
     } else if (work.attention_flops > 0) {
       const double rate = attention_rate(hardware_, AttentionKernel::kVendor, work.attention_length,

@@ -14,13 +14,6 @@
 namespace litespark::report {
 namespace {
 
-/// Of the recorded steps, whose tokens may grow unevenly: the mean step over the median rate.
-std::optional<double> measured_step_seconds(const RunFacts& facts) {
-  if (!facts.median_tokens_per_second || *facts.median_tokens_per_second <= 0) return std::nullopt;
-  if (!facts.tokens || !facts.last_step || *facts.last_step <= 0) return std::nullopt;
-  return *facts.tokens / static_cast<double>(*facts.last_step) / *facts.median_tokens_per_second;
-}
-
 /// The plan's total is what was allocated; beside it stands what was measured of the rest.
 std::optional<double> measured_memory(const RunFolder& run) {
   if (!run.memory || !run.memory->is_beyond_plan_measured) return std::nullopt;
@@ -49,9 +42,6 @@ std::string error_text(const Row& row) {
 std::string bytes_of(double bytes) {
   return bytes_text(std::llround(bytes));
 }
-std::string milliseconds_of(double seconds) {
-  return number_text(1000.0 * seconds) + " ms";
-}
 std::string rate_of(double rate) {
   return number_text(rate);
 }
@@ -67,11 +57,8 @@ std::optional<Prediction> read_prediction(const std::filesystem::path& path) {
   const JsonObject object(file, path.string());
   Prediction prediction{.hardware = object.text("hardware").value_or("unnamed hardware"),
                         .memory_bytes = object.real("memory_bytes")};
-  if (const nlohmann::json* const step = object.find("step")) {
-    const JsonObject parts(*step, path.string() + ": step");
-    prediction.step_seconds = parts.real("total_seconds");
-    prediction.tokens_per_second = parts.real("tokens_per_second");
-  }
+  if (const nlohmann::json* const step = object.find("step"))
+    prediction.tokens_per_second = JsonObject(*step, path.string() + ": step").real("tokens_per_second");
   if (const nlohmann::json* const whole = object.find("run"))
     prediction.joules_per_token = JsonObject(*whole, path.string() + ": run").real("joules_per_token");
   return prediction;
@@ -83,10 +70,10 @@ std::string prediction_section(const RunFolder& run, const RunFacts& facts) {
   }
   const Prediction& prediction = *run.prediction;
   const Row rows[] = {
-      {"step", prediction.step_seconds, measured_step_seconds(facts), milliseconds_of},
       {"tokens/s, median", prediction.tokens_per_second, facts.median_tokens_per_second, rate_of},
       {"memory, with what lies beyond the plan", prediction.memory_bytes, measured_memory(run), bytes_of},
-      {std::string("energy of 1,000 tokens") + (facts.is_energy_estimated ? ", estimated" : ""),
+      {std::string("energy of 1,000 tokens: predicted the devices', measured all that has a sensor") +
+           (facts.is_energy_estimated ? " or an estimate" : ""),
        prediction.joules_per_token, measured_joules_per_token(facts), joules_of},
   };
   std::vector<std::vector<std::string>> cells;

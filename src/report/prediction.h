@@ -14,7 +14,6 @@ struct RunFacts;
 /// forecast.json: the forecast of `litespark plan --json`. Absent fields were not predicted.
 struct Prediction {
   std::string hardware;  ///< that it was made for
-  std::optional<double> step_seconds;
   std::optional<double> tokens_per_second;
   std::optional<double> memory_bytes;  ///< of the fullest device
   std::optional<double> joules_per_token;

@@ -14,15 +14,12 @@ void CostSection::visit(Fields& fields) {
               .range = between(0, 5000)});
   fields.add(
       {.path = "market_source", .value = &market_source, .help = "Where that figure comes from: contract and year."});
-  fields.add({.path = "data",
-              .value = &data,
-              .help = "Cost of preparing the data.",
-              .unit = "your currency",
-              .range = at_least(0)});
+  fields.add(
+      {.path = "data", .value = &data, .help = "Cost of preparing the data.", .unit = "dollars", .range = at_least(0)});
   fields.add({.path = "labels",
               .value = &labels,
               .help = "Cost of people who label or compare.",
-              .unit = "your currency",
+              .unit = "dollars",
               .range = at_least(0)});
   fields.add({.path = "lifetime_years",
               .value = &lifetime_years,

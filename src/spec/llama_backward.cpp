@@ -49,7 +49,7 @@ std::vector<BlockActivations> LlamaEmitter::recomputed_segment(const std::vector
   TensorId stream = blocks[static_cast<size_t>(first)].input;
   TensorId delta;
   for (int64_t layer = first; layer <= last; ++layer) {
-    segment.push_back(forward_block(layer, stream, delta));
+    segment.push_back(forward_block(layer, stream, delta, layer < last));
     stream = segment.back().middle;
     delta = segment.back().delta;
   }

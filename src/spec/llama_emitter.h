@@ -148,7 +148,8 @@ class LlamaEmitter {
   void gate_and_up(BlockActivations& block, int64_t layer);
   void activate(BlockActivations& block, int64_t layer);
   void project_down(BlockActivations& block, int64_t layer);
-  BlockActivations forward_block(int64_t layer, TensorId stream, TensorId delta);
+  /// All of a block, and what goes on from it, or all but the last product.
+  BlockActivations forward_block(int64_t layer, TensorId stream, TensorId delta, bool goes_on = true);
   HeadActivations final_norm(const BlockActivations& last);
 
   // llama_head.cpp

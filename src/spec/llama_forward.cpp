@@ -140,7 +140,7 @@ void LlamaEmitter::project_down(BlockActivations& block, int64_t layer) {
   block.delta = project(kDownLinear, layer, block.hidden, block.hidden_transposed);
 }
 
-BlockActivations LlamaEmitter::forward_block(int64_t layer, TensorId stream, TensorId delta) {
+BlockActivations LlamaEmitter::forward_block(int64_t layer, TensorId stream, TensorId delta, bool goes_on) {
   BlockActivations block;
   attention_norm(block, layer, stream, delta);
   project_and_rotate(block, layer);
@@ -148,7 +148,7 @@ BlockActivations LlamaEmitter::forward_block(int64_t layer, TensorId stream, Ten
   mlp_norm(block, layer, block.input, project_output(block, layer));
   gate_and_up(block, layer);
   activate(block, layer);
-  project_down(block, layer);
+  if (goes_on) project_down(block, layer);
   return block;
 }
 
@@ -158,7 +158,7 @@ std::vector<BlockActivations> LlamaEmitter::forward_blocks() {
   const ParamTensors& embedding = param(ParamRole::kEmbedding, -1);
   // Where matmuls read packed copies there is no bf16 copy beside an f32 master, and lookups read the master: with
   // remainders they must see the same values.
-  const bool reads_master = sizes_.packs_weights(program_.options.compute);
+  const bool reads_master = program_.packs;
   start_gathers();
   tape_.enter("forward.embedding");
   tape_.push(op::EmbeddingForward<TensorId>{.out = embedded,

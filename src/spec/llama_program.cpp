@@ -272,7 +272,9 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   }
 
   std::vector<PhaseLifetimes> phases;
-  for (const auto& [phase, tape] : program.tapes) phases.push_back(tape_lifetimes(tape, program.tensors));
+  for (const auto& [phase, tape] : program.tapes) {
+    phases.push_back(tape_lifetimes(tape, program.tensors, takes_gradients(phase)));
+  }
   program.memory.emplace(program.tensors, phases);
   return program;
 }

@@ -6,9 +6,9 @@
 
 namespace litespark {
 
-/// Packed copies of every multiplied weight, and with ProgramOptions::fp8 the 8-bit copies of the blocks' matrices.
-/// Else empty where matmuls read weights as they are: bf16 ones are written with their masters, by AdamW and by what
-/// loads parameters (model/weights.h).
+/// Packed copies of every multiplied weight where they stay, and with ProgramOptions::fp8 the 8-bit copies of the
+/// blocks' matrices. Else empty where matmuls read weights as they are: bf16 ones are written with their masters, by
+/// AdamW and by what loads parameters (model/weights.h).
 Tape make_pack_tape(Program& program);
 
 /// A checksum of every parameter's gradient into Program::checksums, which it declares.

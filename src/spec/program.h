@@ -79,7 +79,7 @@ struct ProgramOptions {
 };
 
 enum class Phase : uint8_t {
-  kPack,        ///< weights into the compute dtype or a matmul library's layout; after loading and after each step
+  kPack,        ///< copies of weights that stay, in a matmul library's layout or 8 bits; after loading and each step
   kTrainFirst,  ///< forward and backward of a step's first micro-batch: gradients overwritten
   kTrainNext,   ///< of the others: gradients accumulated
   kTrainLast,   ///< of the last, where ranks accumulate: gradients accumulated, and reduced over ranks on the way
@@ -93,6 +93,10 @@ enum class Phase : uint8_t {
   kDecode,      ///< one token of each sequence, its logits
 };
 std::string_view phase_name(Phase phase);
+/// Whether a phase reads gradients that another one wrote.
+constexpr bool takes_gradients(Phase phase) {
+  return phase == Phase::kChecksum || phase == Phase::kOptimizer;
+}
 
 /// What an [R, C] tensor is brought to 8 bits with: as op::QuantizeFp8 names them. The column ones only with
 /// Fp8Scaling::kRow.

@@ -221,7 +221,7 @@ void MemorySection::visit(Fields& fields) {
               .help =
                   "CPU: copies of weights in the layout of its matmuls. resident: made once a step and kept; on-use: "
                   "each made in front of its product and dropped behind it; auto: on-use where a step is one "
-                  "micro-batch. Results stay bit-equal.",
+                  "micro-batch and nothing is sampled. Results stay bit-equal.",
               .choices = {"auto", "resident", "on-use"}});
 }
 

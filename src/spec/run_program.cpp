@@ -35,10 +35,11 @@ std::optional<Fp8Options> fp8_of(const PrecisionSection& precision) {
                     .allows_emulation = precision.matmul == MatmulPrecision::kFp8Emulated};
 }
 
-/// Made on use, copies are packed for every micro-batch: with one a step that is as often as they change.
+/// Made on use, copies are packed for every micro-batch: with one a step that is as often as they change. Sampled texts
+/// would pack every weight for every token.
 bool packs_on_use(const RunConfig& config) {
   if (config.memory.packed_copies != PackedCopies::kAuto) return config.memory.packed_copies == PackedCopies::kOnUse;
-  return config.train.accumulation == 1;
+  return config.train.accumulation == 1 && config.train.sample_every == 0;
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct UseRecorder {
   const TensorTable& tensors;
   std::vector<Lifetime>& lifetimes;   ///< indexed by unit_of_life; tensor unset while unused
   std::vector<TensorId>& carried_in;  ///< roots that the phase reads before it writes them
+  bool takes_carried = false;
   std::string_view op;
   int32_t index = 0;
 
@@ -31,7 +32,7 @@ struct UseRecorder {
     if (tensors[unit].storage != Storage::kArena && !is_carried) return;
     Lifetime& lifetime = lifetimes[static_cast<size_t>(unit.index)];
     if (!lifetime.tensor.has_value()) {
-      if (reads && is_carried) {
+      if (reads && is_carried && takes_carried) {
         carried_in.push_back(tensors.root(unit).first);
       } else if (reads) {
         throw InternalError(tensors[unit].name, "read before it is written", std::string(op) + "." + std::string(field),
@@ -54,7 +55,7 @@ struct UseRecorder {
 
 }  // namespace
 
-PhaseLifetimes tape_lifetimes(const Tape& tape, const TensorTable& tensors) {
+PhaseLifetimes tape_lifetimes(const Tape& tape, const TensorTable& tensors, bool takes_carried) {
   std::vector<Lifetime> lifetimes(static_cast<size_t>(tensors.size()));
   std::vector<TensorId> carried_in;
   int32_t index = 0;
@@ -62,6 +63,7 @@ PhaseLifetimes tape_lifetimes(const Tape& tape, const TensorTable& tensors) {
     UseRecorder recorder{.tensors = tensors,
                          .lifetimes = lifetimes,
                          .carried_in = carried_in,
+                         .takes_carried = takes_carried,
                          .op = op_name(entry.op),
                          .index = index++};
     std::visit([&](const auto& op) { op.map(recorder); }, entry.op);

@@ -46,8 +46,8 @@ class Tape {
 };
 
 /// First and last use of every arena tensor (views count for their root). Throws InternalError when an op reads an
-/// arena tensor that nothing wrote before.
-PhaseLifetimes tape_lifetimes(const Tape& tape, const TensorTable& tensors);
+/// arena tensor that nothing wrote before, or a carried one that it does not take from another phase.
+PhaseLifetimes tape_lifetimes(const Tape& tape, const TensorTable& tensors, bool takes_carried = false);
 
 /// The same op on memory: `resolve(TensorId) -> Tensor` is asked for every tensor that is present.
 template <class Resolve>

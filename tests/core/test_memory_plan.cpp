@@ -145,6 +145,13 @@ TEST(TensorTable, FollowsViewsOfViewsToTheirRoot) {
   EXPECT_EQ(table.root(cell).second, (2 * 4 + 6) * 4);
 }
 
+TEST(TensorTable, RefusesSizesWhoseSumCouldWrap) {
+  TensorTable table;
+  EXPECT_THROW(table.add({.name = "huge", .dtype = DType::kF32, .shape = {int64_t{1} << 61}}), ConfigError);
+  table.add({.name = "half", .dtype = DType::kU8, .shape = {int64_t{1} << 61}});
+  EXPECT_THROW(table.add({.name = "more", .dtype = DType::kU8, .shape = {(int64_t{1} << 61) + 1}}), ConfigError);
+}
+
 TEST(TensorTable, RefusesViewsThatLeaveTheirParent) {
   TensorTable table;
   const TensorId root = table.add({.name = "root", .dtype = DType::kF32, .shape = {10, 4}});

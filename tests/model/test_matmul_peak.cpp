@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/matmul_peak.h"
@@ -45,6 +46,29 @@ TEST(MatmulPeak, LeavesTheWeightsAlone) {
   const std::vector<float> before = get_parameter(executor, 0);
   measure_matmul_peak(executor, 0.0);
   EXPECT_EQ(get_parameter(executor, 0), before);
+}
+
+// Packed on use, a weight is there for its own product alone.
+TEST(MatmulPeak, MultipliesTheWeightsThatAStepMultiplies) {
+  const auto backend = make_cpu_backend({.threads = 1});
+  for (const bool packs_on_use : {false, true}) {
+    ProgramOptions options{.batch = {.num_tokens = 64, .max_documents = 4, .max_length = 32}};
+    options.packs_on_use = packs_on_use;
+    ModelConfig config = model();
+    config.vocab_size = 100;  // so that no other product has the head's shape
+    Executor executor(make_llama_program(config, options, backend->sizes()), *backend);
+    initialise_weights(executor, 1);
+    measure_matmul_peak(executor, 0.0);
+    TensorId logits;
+    for (const TapeEntry& entry : executor.program().tape(Phase::kTrainFirst)->entries()) {
+      const auto* const op = std::get_if<op::MatmulForward<TensorId>>(&entry.op);
+      if (op != nullptr && entry.scope == "forward.head") logits = op->y;
+    }
+    std::vector<float> values(static_cast<size_t>(executor.tensor(logits).num_elements()));
+    backend->copy_to_host(values.data(), executor.tensor(logits).data, executor.tensor(logits).bytes());
+    EXPECT_GT(std::count_if(values.begin(), values.end(), [](float value) { return value != 0; }),
+              std::ssize(values) * 9 / 10);
+  }
 }
 
 TEST(MatmulPeak, NeedsAProgramThatTrains) {

@@ -27,11 +27,11 @@ TEST(EnergyCost, PartsAddUpAndRepeatedWorkHasItsOwnLine) {
   EnergyQuestion question{.hours = 100, .gpus = 8, .busy_share = 0.8, .pue = 1.2, .grams_per_kwh = 369};
   question.price_per_kwh = 0.1;
   const EnergyCost once = energy_cost(question, h100);
-  question.repeated_share = 0.25;
+  question.overhead_share = 0.25;
   const EnergyCost more = energy_cost(question, h100);
   EXPECT_DOUBLE_EQ(once.device_hours, 800);
   EXPECT_NEAR(more.total_kwh(), 1.25 * once.total_kwh(), 1e-9);
-  EXPECT_NEAR(more.repeated_kwh, 0.25 * once.total_kwh(), 1e-9);
+  EXPECT_NEAR(more.overhead_kwh, 0.25 * once.total_kwh(), 1e-9);
   EXPECT_NEAR(once.building_kwh, 0.2 * (once.device_kwh + once.node_kwh), 1e-9);
   EXPECT_NEAR(once.operation_kg, 0.369 * once.total_kwh(), 1e-9);
   EXPECT_GT(once.idle_kwh, 0);

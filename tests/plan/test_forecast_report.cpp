@@ -50,7 +50,7 @@ TEST(ForecastReport, WhatIsNotKnownIsNeverZero) {
 TEST(ForecastReport, CostsHaveALineEachAndTheContractIsNamed) {
   RunForecast forecast = forecast_of_8b();
   EXPECT_TRUE(contains(forecast_text(forecast), "without end"));
-  forecast.repeated_share = 0.5;
+  forecast.overhead_share = 0.5;
   forecast.energy.market_grams_per_kwh = 12;
   forecast.energy.market_source = "wind, 2026";
   forecast.energy.data_dollars = 1234;
@@ -60,13 +60,16 @@ TEST(ForecastReport, CostsHaveALineEachAndTheContractIsNamed) {
   for (const char* part : {"12 g/kWh (wind, 2026)", "1234", "5678", "5.00 h"})
     EXPECT_TRUE(contains(text, part)) << part;
   const std::string json = forecast_json(forecast);
-  for (const char* part : {"\"market_kg_co2e\": ", "\"data\": 1234", "\"labels\": 5678", "\"repeated_share\": 0.5"})
+  for (const char* part : {"\"market_kg_co2e\": ", "\"data\": 1234", "\"labels\": 5678", "\"overhead_share\": 0.5"})
     EXPECT_TRUE(contains(json, part)) << part;
 }
 
 TEST(ForecastReport, ALineHasAsManyCellsAsTheHead) {
   const auto cells = [](const std::string& line) { return std::count(line.begin(), line.end(), ','); };
   EXPECT_EQ(cells(forecast_csv(forecast_of_8b())), cells(forecast_csv_head()));
+  RunForecast named = forecast_of_8b();
+  named.hardware.name = "H200, \"141\" GB";
+  EXPECT_TRUE(forecast_csv(named).starts_with("\"H200, \"\"141\"\" GB\",8,"));
 }
 
 }  // namespace

@@ -77,15 +77,15 @@ TEST(RunForecast, SavesAndFailuresHaveTheirOwnShareOfTheRun) {
   config.train.steps = 1'000'000;
   config.checkpoint.every = 100;
   const RunForecast often = forecast(config);
-  ASSERT_TRUE(often.repeated_share.has_value());
+  ASSERT_TRUE(often.overhead_share.has_value());
   ASSERT_TRUE(often.played.has_value());
   EXPECT_GE(often.played->wall_seconds, 3600 * often.hours);
   FailureModel model = failure_model(config, often);
-  EXPECT_DOUBLE_EQ(*often.repeated_share, failure_stretch(model, 100 * often.step.total) - 1);
-  EXPECT_NEAR(often.cost.repeated_kwh, often.cost.total_kwh() * (1 - 1 / (1 + *often.repeated_share)), 1e-9);
+  EXPECT_DOUBLE_EQ(*often.overhead_share, *failure_stretch(model, 100 * often.step.total) - 1);
+  EXPECT_NEAR(often.cost.overhead_kwh, often.cost.total_kwh() * (1 - 1 / (1 + *often.overhead_share)), 1e-9);
   config.cost.restart_seconds = 36000;
   config.cost.device_mtbf_hours = 100;
-  EXPECT_GT(*forecast(config).repeated_share, *often.repeated_share + 0.05);
+  EXPECT_GT(*forecast(config).overhead_share, *often.overhead_share + 0.05);
 }
 
 TEST(RunForecast, ARunThatFailuresWouldNeverLetEndSaysSoAndCostsWhatItsStepsDo) {
@@ -94,9 +94,9 @@ TEST(RunForecast, ARunThatFailuresWouldNeverLetEndSaysSoAndCostsWhatItsStepsDo) 
   config.checkpoint.every = 0;
   config.cost.device_mtbf_hours = 1;
   const RunForecast endless = forecast(config);
-  EXPECT_FALSE(endless.repeated_share.has_value());
+  EXPECT_FALSE(endless.overhead_share.has_value());
   EXPECT_FALSE(endless.played.has_value());
-  EXPECT_EQ(endless.cost.repeated_kwh, 0);
+  EXPECT_EQ(endless.cost.overhead_kwh, 0);
 }
 
 TEST(RunForecast, ImpossibleLayoutsAndHardwareAreRefused) {

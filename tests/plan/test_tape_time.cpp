@@ -31,6 +31,24 @@ TEST(TapeTime, PartsAddUpAndGrowWithTheWork) {
   EXPECT_GT(program_seconds(program_with(Recompute::kBlock, 2), 1, h200).matmul, one.matmul);
 }
 
+TEST(TapeTime, EightBitProductsTakeLessTimeWhereTheDeviceHasThem) {
+  ModelConfig config = small_config();
+  config.head_dim *= 128;
+  config.hidden_size = config.num_attention_heads * config.head_dim;
+  config.intermediate_size = 16384;
+  ProgramOptions options = small_options();
+  options.batch = {.num_tokens = 8192, .max_documents = 256, .max_length = 32, .uniform = true};
+  options.compute = DType::kBF16;
+  const auto matmul = [&](const char* hardware) {
+    return program_seconds(make_llama_program(config, options, PlainSizes()), 1, hardware_named(hardware)).matmul;
+  };
+  const double h200 = matmul("h200");
+  const double a100 = matmul("a100");
+  options.fp8 = Fp8Options{.allows_emulation = true};
+  EXPECT_LT(matmul("h200"), 0.8 * h200);
+  EXPECT_GT(matmul("a100"), 0.95 * a100);
+}
+
 TEST(TapeTime, CollectivesCostWhatTheTapeWaitsForAndNoMore) {
   ProgramOptions options = small_options();
   options.batch = {.num_tokens = 4096, .max_documents = 128, .max_length = 32, .uniform = true};

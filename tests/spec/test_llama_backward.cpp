@@ -118,7 +118,9 @@ TEST(LlamaBackward, RecomputesWhatTheOptionSaysAndNothingElse) {
   EXPECT_EQ(recomputed_names(Recompute::kBlock, 1), whole);  // all but the last matmul, whose output nobody needs
   Names with_down = whole;
   with_down.emplace_back("matmul_forward");
-  EXPECT_EQ(recomputed_names(Recompute::kEveryK, 1), with_down);  // the next layer of the segment needs it
+  // Layers 0 and 1 are a segment: the second needs what the first hands on.
+  EXPECT_EQ(recomputed_names(Recompute::kEveryK, 0), with_down);
+  EXPECT_EQ(recomputed_names(Recompute::kEveryK, 1), whole);
 }
 
 }  // namespace

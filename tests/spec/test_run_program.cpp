@@ -109,6 +109,9 @@ TEST(RunProgram, CopiesAreMadeOnUseWhereAStepIsOneMicroBatchUnlessTheRunSaysOthe
   EXPECT_FALSE(packs_on_use(2, PackedCopies::kAuto));
   EXPECT_FALSE(packs_on_use(1, PackedCopies::kResident));
   EXPECT_TRUE(packs_on_use(2, PackedCopies::kOnUse));
+  RunConfig sampling;
+  sampling.train.sample_every = 10;
+  EXPECT_FALSE(training_options(sampling).packs_on_use) << "each token would pack every weight";
 }
 
 TEST(RunProgram, GradientsOutliveTheMicroBatchOnlyWhereOthersFollow) {

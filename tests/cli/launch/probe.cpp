@@ -68,7 +68,7 @@ int run_rank(const dist::LaunchPlace& place, const std::string& task) {
 int run(char** argv) {
   const auto place = dist::find_launch(dist::process_environment());
   if (place) return run_rank(*place, argv[2]);
-  return static_cast<int>(launch_ranks(std::atoi(argv[1]), {argv[1], argv[2]}));
+  return static_cast<int>(launch_ranks(std::atoi(argv[1]), {argv[1], argv[2]}, true));
 }
 
 }  // namespace
