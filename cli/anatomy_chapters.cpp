@@ -9,10 +9,13 @@
 #include "anatomy/kernels.h"
 #include "anatomy/loader.h"
 #include "anatomy/norm.h"
+#include "anatomy/positions.h"
 #include "anatomy/recompute.h"
+#include "anatomy/tuning.h"
 #include "core/error.h"
 #include "core/nearest.h"
 #include "scratch_folder.h"
+#include "width_file.h"
 
 namespace litespark::cli {
 namespace {
@@ -39,6 +42,12 @@ Chapter run_embedding(AnatomyRequest& request) {
   anatomy::EmbeddingSizes sizes;
   if (request.is_large) sizes.tokens = 65536;
   return embedding_chapter(request.backend, request.options, sizes);
+}
+
+Chapter run_positions(AnatomyRequest& request) {
+  anatomy::PositionSizes sizes;
+  if (request.is_large) sizes = {.sequences = 4, .length = 2048, .heads = 32, .kv_heads = 8, .head_dim = 128};
+  return positions_chapter(request.backend, request.options, sizes);
 }
 
 Chapter run_attention(AnatomyRequest& request) {
@@ -81,6 +90,38 @@ Chapter run_kernels(AnatomyRequest& request) {
       request.measured);
 }
 
+Chapter run_width(AnatomyRequest& request) {
+  // The claim's own shape, or a quarter of it.
+  anatomy::WidthSizes sizes;
+  if (request.is_large) sizes = {.rows = 8192, .hidden = 4096, .width = 11008};
+  if (request.width.rows > 0) sizes.rows = request.width.rows;
+  if (request.width.hidden > 0) sizes.hidden = request.width.hidden;
+  if (request.width.width > 0) sizes.width = request.width.width;
+  const WidthTable table = measure_widths(request.backend, request.options, sizes);
+  Chapter chapter = anatomy::width_chapter(table, sizes.width);
+  if (!request.width_file.empty()) {
+    write_width_table(request.width_file, table);
+    chapter.setup.emplace_back("stored in", request.width_file.string());
+  }
+  return chapter;
+}
+
+Chapter run_collectives(AnatomyRequest& request) {
+  anatomy::CollectiveSizes sizes;
+  sizes.model = model_sizes(request.is_large);
+  sizes.model.sequences = 1;
+  if (request.is_large) sizes.bytes.push_back(int64_t{1} << 28);
+  return collectives_chapter(request.worlds, request.options, sizes, request.measured);
+}
+
+Chapter run_tuning(AnatomyRequest& request) {
+  anatomy::TuningSizes sizes;
+  sizes.model = {
+      .vocab = 512, .hidden = 64, .ffn = 192, .layers = 2, .heads = 4, .kv_heads = 4, .sequences = 8, .length = 64};
+  if (request.is_large) sizes.steps = 600;
+  return tuning_chapter(request.backend, request.options, sizes);
+}
+
 Chapter run_loader(AnatomyRequest& request) {
   const ScratchFolder folder(request.folder, "anatomy");
   return loader_chapter(request.backend, request.options, {}, folder.path());
@@ -91,13 +132,17 @@ Chapter run_loader(AnatomyRequest& request) {
 const std::vector<AnatomyChapter>& anatomy_chapters() {
   static const std::vector<AnatomyChapter> kChapters = {
       {"embedding", "C4: bytes a second of the token table, both ways, against a copy", run_embedding},
+      {"positions", "C5, L3: rotary positions beside ALiBi, and what 16-bit angles lose", run_positions},
       {"attention", "C6, L1: exact FLOPs, bytes against stored scores, speed, what tensor parallelism sends",
        run_attention},
       {"norm", "C8: growth of gradients through depth, backward's peak beside forward's", run_norm},
+      {"collectives", "C3, C9: latency and bus bandwidth by size, and how much of a step waits", run_collectives},
       {"recompute", "C10: memory against time for every option and every k", run_recompute},
       {"kernels", "C18, L2, L5: every op of a step over the machine's measured best", run_kernels},
+      {"width", "L6: feed-forward widths near the asked one, and what padding costs", run_width},
       {"loader", "C16: waiting for data with no, one and more workers, plain and compressed", run_loader},
       {"fragmentation", "C11: a step's tensors in a caching allocator and in our plan", run_fragmentation},
+      {"tuning", "L13: short runs with one setting changed each", run_tuning},
   };
   return kChapters;
 }

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "anatomy/chapter.h"
+#include "anatomy/collectives.h"
 #include "anatomy/measure.h"
+#include "anatomy/width.h"
 #include "ops/backend.h"
 #include "plan/hardware.h"
 
@@ -22,6 +24,9 @@ struct AnatomyRequest {
   bool is_large = false;              ///< sizes of real models: on a GPU, or with --full
   std::filesystem::path folder = {};  ///< where chapters may write files for a moment
   Hardware* measured = nullptr;       ///< receives what the planner wants to know of a machine, when somebody asks
+  anatomy::WidthSizes width = {.rows = 0, .hidden = 0, .width = 0};  ///< 0s: the device's default
+  std::filesystem::path width_file = {};                             ///< where widths go; empty: nowhere
+  std::vector<anatomy::RankWorld> worlds = {};
 };
 
 struct AnatomyChapter {

@@ -8,8 +8,13 @@
 #include "anatomy_chapters.h"
 #include "backend_choice.h"
 #include "commands.h"
+#include "dist/launch_environment.h"
 #include "io/file.h"
+#include "launch.h"
+#include "launch_dist.h"
 #include "plan_forecast.h"
+#include "run_ranks.h"
+#include "width_file.h"
 
 namespace litespark::cli {
 namespace {
@@ -60,6 +65,30 @@ class AnatomyCommand final : public Command {
     fields.add({.path = "full",
                 .value = &is_full_,
                 .help = "Sizes of real models, as on a GPU: minutes a chapter on a CPU of few cores."});
+    fields.add({.path = "ranks",
+                .value = &ranks_,
+                .help =
+                    "For collectives alone: start this many processes, one a GPU, or over the CPU's cores, that talk "
+                    "as training does. Under another launcher its ranks are taken.",
+                .unit = "ranks",
+                .range = between(1, 1024)});
+    fields.add({.path = "width",
+                .value = &width_.width,
+                .help = "For width: the feed-forward width that is asked for; 0: 11008, on a CPU a quarter of it.",
+                .range = between(0, 1 << 20)});
+    fields.add({.path = "hidden-size",
+                .value = &width_.hidden,
+                .help = "For width: the model's hidden size; 0: 4096, on a CPU 1024.",
+                .range = between(0, 1 << 20)});
+    fields.add({.path = "rows",
+                .value = &width_.rows,
+                .help = "For width: tokens of a product; 0: 8192, on a CPU 512.",
+                .unit = "tokens",
+                .range = between(0, 1 << 24)});
+    fields.add({.path = "width-file",
+                .value = &width_file_,
+                .help = "For width: where the table goes, which `litespark plan` reads; \"auto\": widths.toml in the "
+                        "user's cache folder, \"none\": nowhere."});
     fields.add({.path = "folder",
                 .value = &folder_,
                 .help = "Where chapters write files for a moment; loader needs 10 MB on the disk that data lies on."});
@@ -72,33 +101,77 @@ class AnatomyCommand final : public Command {
 
   ExitCode run(const CommandLine& line) override {
     const std::vector<const AnatomyChapter*> chapters = chosen_chapters(line.positionals);
+    const auto place = dist::find_launch(dist::process_environment());
+    if (ranks_ > 1 || place) require_collectives_alone(chapters);
+    if (ranks_ > 1 && !place) return launch_ranks(static_cast<int>(ranks_), line.arguments);
     RunConfig config;
     config.device = device_;
-    const std::unique_ptr<Backend> backend = make_backend(config);
+    config.cluster.gpus = place ? place->local_size.value_or(place->size) : 1;
+    const std::shared_ptr<Backend> backend = make_backend(config, device_of(place));
+    const std::unique_ptr<DistContext> others = place ? meet(*place, *backend) : nullptr;
     AnatomyRequest request{.backend = *backend,
                            .options = {.seconds = seconds_, .compute = compute_},
                            .is_large = is_full_ || backend->device() == Device::kCuda,
-                           .folder = folder_};
+                           .folder = folder_,
+                           .width = width_,
+                           .width_file = width_file_ == "none"   ? std::filesystem::path{}
+                                         : width_file_ == "auto" ? default_width_file()
+                                                                 : std::filesystem::path(width_file_),
+                           .worlds = worlds(others.get(), backend)};
     std::optional<Hardware> measured;
     if (!hardware_file_.empty()) {
       require_measured_hardware(chapters);
       measured = hardware_before(*backend);
       request.measured = &*measured;
     }
+    const bool speaks = others == nullptr || others->communicator().rank() == 0;
     std::string text = json_ ? "[" : "device: " + backend->name() + "\n";
     for (const AnatomyChapter* chapter : chapters) {
       const anatomy::Chapter found = chapter->run(request);
       text += json_ ? chapter_json(found) : "\n" + chapter_text(found);
       if (json_ && chapter != chapters.back()) text += ",\n ";
-      std::cout << text << std::flush;
+      if (speaks) std::cout << text << std::flush;
       text.clear();
     }
+    if (!speaks) return ExitCode::kDone;
     std::cout << (json_ ? "]\n" : "") << std::flush;
     if (measured) write_text_file(hardware_file_, to_toml(Fields::of(*measured)));
     return ExitCode::kDone;
   }
 
  private:
+  /// All ranks are one world; a process alone has threads instead, where this build has a CPU backend for them.
+  std::vector<anatomy::RankWorld> worlds(DistContext* others, const std::shared_ptr<Backend>& backend) const {
+    if (others != nullptr) {
+      Communicator& ranks = others->communicator();
+      return {{.name = ranks.name(),
+               .size = ranks.size(),
+               .run = [&ranks](const auto& body) { body(ranks); },
+               .make_backend = [backend] { return backend; }}};
+    }
+    if (backend->device() != Device::kCpu) return {};
+    constexpr int kThreadRanks = 2;
+    RunConfig shared;
+    shared.device = device_;
+    shared.cluster.gpus = kThreadRanks;
+    return {
+        anatomy::local_world(kThreadRanks, [shared]() -> std::shared_ptr<Backend> { return make_backend(shared); })};
+  }
+
+  static std::unique_ptr<DistContext> meet(const dist::LaunchPlace& place, const Backend& backend) {
+    return open_dist({.place = place,
+                      .facts = {{"command", "anatomy collectives"}, {"program", LITESPARK_VERSION}},
+                      .on_cuda = backend.device() == Device::kCuda,
+                      .device = device_of(place),
+                      .compute_stream = compute_stream_of(backend)});
+  }
+
+  static void require_collectives_alone(const std::vector<const AnatomyChapter*>& chapters) {
+    if (chapters.size() == 1 && chapters.front()->name == "collectives") return;
+    throw ConfigError("command line", "several ranks measure collectives only",
+                      std::to_string(chapters.size()) + " chapters", "litespark anatomy collectives --ranks=N");
+  }
+
   /// What the file says already, or a machine of which nothing is known but its memory.
   Hardware hardware_before(const Backend& backend) const {
     if (std::filesystem::exists(hardware_file_)) return hardware_of(hardware_file_);
@@ -127,6 +200,9 @@ class AnatomyCommand final : public Command {
   DeviceSection device_;
   DType compute_ = DType::kBF16;
   double seconds_ = 0.2;
+  int64_t ranks_ = 1;
+  anatomy::WidthSizes width_ = {.rows = 0, .hidden = 0, .width = 0};
+  std::string width_file_ = "auto";
   std::string folder_ = ".";
   std::string hardware_file_;
   bool is_full_ = false;

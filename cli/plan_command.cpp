@@ -11,6 +11,7 @@
 #include "plan_forecast.h"
 #include "plan_validation.h"
 #include "run_setup.h"
+#include "width_file.h"
 
 namespace litespark::cli {
 namespace {
@@ -38,6 +39,10 @@ class PlanCommand final : public Command {
                 .unit = "devices",
                 .range = between(1, 1 << 20)});
     request_.visit(fields);
+    fields.add({.path = "widths",
+                .value = &widths_,
+                .help = "What `litespark anatomy width` stored, for the choice of model.intermediate_size. Default: "
+                        "widths.toml in the user's cache folder, where it speaks of this hidden size."});
     fields.add({.path = "validate",
                 .value = &validation_.rows,
                 .help = "Instead of a plan: predict each row of a file of measured runs and print the errors."});
@@ -77,7 +82,7 @@ class PlanCommand final : public Command {
     const RunConfig& config = settled.config;
     const Program program = make_llama_program(model, planned_options(config), sizes.get());
     const RunForecast forecast = make_forecast(request_, config, model, program);
-    print(settled, program, forecast);
+    print(settled, program, forecast, widths_of_run(widths_, config, model));
     write_files(request_, forecast, config);
     if (refusal) throw *refusal;
     if (!forecast.goes_by_tape && !forecast.fits()) {
@@ -106,7 +111,8 @@ class PlanCommand final : public Command {
     return parse_size("--device-memory", device_memory_);
   }
 
-  void print(const SettledRun& settled, const Program& program, const RunForecast& forecast) const {
+  void print(const SettledRun& settled, const Program& program, const RunForecast& forecast,
+             const RunWidths& widths) const {
     if (request_.csv) {
       std::cout << forecast_csv_head() << forecast_csv(forecast) << std::flush;
       return;
@@ -120,6 +126,7 @@ class PlanCommand final : public Command {
                 << ", \"micro_batch\": " << counts_json(count_micro_batch(program))
                 << ", \"forecast\": " << forecast_json(forecast);
       if (question) std::cout << ", \"search\": " << search_json(search_layouts(*question));
+      if (widths.advice) std::cout << ", \"widths\": " << widths_json(*widths.advice);
       std::cout << "}\n" << std::flush;
       return;
     }
@@ -128,7 +135,9 @@ class PlanCommand final : public Command {
               << counts_text(count_micro_batch(program)) << "\n"
               << forecast_text(forecast);
     if (question) std::cout << "\n" << search_text(search_layouts(*question), *question);
-    std::cout << "\n" << advice_text(run_advice(settled.config, forecast)) << std::flush;
+    if (!widths.note.empty()) std::cout << "\n" << widths.note;
+    const WidthAdvice* const measured = widths.advice ? &*widths.advice : nullptr;
+    std::cout << "\n" << advice_text(run_advice(settled.config, forecast, measured)) << std::flush;
   }
 
   ExitCode run_validation(const CommandLine& line) {
@@ -145,6 +154,7 @@ class PlanCommand final : public Command {
   ForecastRequest request_;
   ValidationRequest validation_;
   std::string device_memory_;
+  std::string widths_;
   bool json_ = false;
   std::optional<int64_t> gpus_;
   RunConfig defaults_;

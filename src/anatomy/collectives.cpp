@@ -19,39 +19,14 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// f32 values of one rank: on its device, or in host memory.
-class RankArray {
- public:
-  RankArray(Backend* backend, int64_t count) : host_(backend == nullptr ? static_cast<size_t>(count) : 0) {
-    if (backend == nullptr) {
-      tensor_ = {.data = host_.data(), .dtype = DType::kF32, .shape = {count}, .device = Device::kCpu};
-    } else {
-      memory_ = backend->allocate(4 * count);
-      tensor_ = {.data = memory_->data(), .dtype = DType::kF32, .shape = {count}, .device = backend->device()};
-    }
-  }
-  const Tensor& whole() const { return tensor_; }
-  Tensor piece(int rank, int64_t count) const {
-    Tensor piece = tensor_;
-    piece.data = static_cast<float*>(tensor_.data) + rank * count;
-    piece.shape = {count};
-    return piece;
-  }
-
- private:
-  std::vector<float> host_;
-  std::unique_ptr<DeviceMemory> memory_;
-  Tensor tensor_;
-};
-
 /// Median seconds of a call that all ranks make together; every rank makes the same number of them.
-double time_call(Communicator& communicator, Backend* backend, int runs, const std::function<CommTicket()>& call) {
+double time_call(Communicator& communicator, Backend& backend, int runs, const std::function<CommTicket()>& call) {
   std::vector<double> seconds;
   for (int run = 0; run <= runs; ++run) {
     communicator.barrier();
     const double start = seconds_now();
     communicator.wait(call());
-    if (backend != nullptr) backend->synchronize();
+    backend.synchronize();
     if (run > 0) seconds.push_back(seconds_now() - start);  // the first one makes buffers
   }
   return median_of(seconds);
@@ -63,11 +38,13 @@ int runs_for(double seconds, int64_t bytes) {
   return std::clamp(static_cast<int>(seconds / guess), kFewestRuns, kMostRuns);
 }
 
-CollectiveTimes time_size(Communicator& communicator, Backend* backend, const MeasureOptions& options, int64_t bytes) {
+CollectiveTimes time_size(Communicator& communicator, Backend& backend, const MeasureOptions& options, int64_t bytes) {
   const int64_t piece = std::max<int64_t>(1, bytes / 4 / communicator.size());
-  const RankArray array(backend, piece * communicator.size());
-  const Tensor& whole = array.whole();
-  const Tensor own = array.piece(communicator.rank(), piece);
+  Workspace workspace(backend);
+  const Tensor whole = workspace.zeros(DType::kF32, {piece * communicator.size()});
+  Tensor own = whole;
+  own.data = static_cast<float*>(whole.data) + communicator.rank() * piece;
+  own.shape = {piece};
   const int runs = runs_for(options.seconds / 3, bytes);
   return {.bytes = whole.bytes(),
           .all_reduce =
@@ -178,7 +155,7 @@ std::vector<Finding> world_findings(const RankWorld& world, const std::vector<Co
 
 }  // namespace
 
-RankWorld local_world(int size, std::function<std::unique_ptr<Backend>()> make_backend) {
+RankWorld local_world(int size, std::function<std::shared_ptr<Backend>()> make_backend) {
   return {.name = "local",
           .size = size,
           .run = [size](const auto& body) { run_local_ranks(size, {}, body); },
@@ -189,9 +166,9 @@ std::vector<CollectiveTimes> measure_collectives(const RankWorld& world, const M
                                                  const std::vector<int64_t>& bytes) {
   std::vector<CollectiveTimes> times;
   world.run([&](Communicator& communicator) {
-    const std::unique_ptr<Backend> backend = world.make_backend ? world.make_backend() : nullptr;
+    const std::shared_ptr<Backend> backend = world.make_backend();
     for (const int64_t size : bytes) {
-      const CollectiveTimes one = time_size(communicator, backend.get(), options, size);
+      const CollectiveTimes one = time_size(communicator, *backend, options, size);
       if (communicator.rank() == 0) times.push_back(one);
     }
   });
@@ -211,7 +188,7 @@ RingConstants ring_constants(const std::vector<CollectiveTimes>& times, int rank
 double measure_exposed_share(const RankWorld& world, const MeasureOptions& options, const ModelSizes& model) {
   double share = 0;
   world.run([&](Communicator& communicator) {
-    const std::unique_ptr<Backend> backend = world.make_backend();
+    const std::shared_ptr<Backend> backend = world.make_backend();
     const double own = exposed_share_of(communicator, *backend, options, model);
     if (communicator.rank() == 0) share = own;
   });
@@ -223,7 +200,8 @@ Chapter collectives_chapter(const std::vector<RankWorld>& worlds, const MeasureO
   Chapter chapter{.name = "collectives", .title = "what ranks pay to agree"};
   for (const RankWorld& world : worlds) {
     const std::vector<CollectiveTimes> times = measure_collectives(world, options, sizes.bytes);
-    if (times.empty()) continue;  // rank 0 is another process
+    const double exposed = measure_exposed_share(world, options, sizes.model);
+    if (times.empty()) continue;  // rank 0 is another process, and speaks
     chapter.setup.emplace_back(world.name, std::to_string(world.size) + " ranks");
     for (Finding& finding : world_findings(world, times)) chapter.findings.push_back(std::move(finding));
     chapter.tables.push_back(size_table(world, times));
@@ -236,7 +214,7 @@ Chapter collectives_chapter(const std::vector<RankWorld>& worlds, const MeasureO
     }
     chapter.findings.push_back({.key = world.name + "_exposed",
                                 .what = world.name + ": share of a step that waits for calls",
-                                .ours = percent(measure_exposed_share(world, options, sizes.model)),
+                                .ours = percent(exposed),
                                 .claim = "C3",
                                 .published = "useful compute 89, 63, 41 % at 64, 512, 4096 GPUs",
                                 .advice =

@@ -20,12 +20,12 @@ struct RankWorld {
   int size = 1;
   /// Calls the body with every rank's communicator that lives in this process, each on a thread of its own.
   std::function<void(const std::function<void(Communicator&)>& body)> run;
-  /// A device of its own for a rank, where tensors must lie on one; absent: they lie in host memory.
-  std::function<std::unique_ptr<Backend>()> make_backend;
+  /// The device that a rank's tensors lie on and that it trains on.
+  std::function<std::shared_ptr<Backend>()> make_backend;
 };
 
 /// Ranks that are threads of this process.
-RankWorld local_world(int size, std::function<std::unique_ptr<Backend>()> make_backend);
+RankWorld local_world(int size, std::function<std::shared_ptr<Backend>()> make_backend);
 
 struct CollectiveSizes {
   std::vector<int64_t> bytes = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24};

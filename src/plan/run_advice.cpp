@@ -66,6 +66,13 @@ Advice width_advice(const RunConfig& config, const RunForecast& forecast) {
   return advice;
 }
 
+Advice measured_width_advice(const RunConfig& config, const RunForecast& forecast, const WidthAdvice& widths) {
+  Advice advice{.key = "model.intermediate_size", .found = std::to_string(forecast.workload.shape.ffn)};
+  if (widths.best.width != widths.asked) advice.advised = std::to_string(widths.best.width * config.cluster.tp);
+  advice.reason = "measured with neighbouring widths: " + width_verdict(widths);
+  return advice;
+}
+
 Advice save_advice(const RunConfig& config, const RunForecast& forecast) {
   const FailureModel model = failure_model(config, forecast);
   const double interval = best_save_interval_seconds(model);
@@ -87,8 +94,10 @@ Advice save_advice(const RunConfig& config, const RunForecast& forecast) {
 
 }  // namespace
 
-std::vector<Advice> run_advice(const RunConfig& config, const RunForecast& forecast) {
-  return {warm_up_advice(config), batch_advice(config, forecast), clip_advice(config), width_advice(config, forecast),
+std::vector<Advice> run_advice(const RunConfig& config, const RunForecast& forecast, const WidthAdvice* widths) {
+  const Advice width =
+      widths == nullptr ? width_advice(config, forecast) : measured_width_advice(config, forecast, *widths);
+  return {warm_up_advice(config), batch_advice(config, forecast), clip_advice(config), width,
           save_advice(config, forecast)};
 }
 

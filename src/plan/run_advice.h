@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/run_forecast.h"
+#include "plan/width_table.h"
 
 namespace litespark {
 
@@ -17,8 +18,10 @@ struct Advice {
   std::string reason;
 };
 
-/// Warm-up, batch, clip, width of the feed-forward layer, checkpoint interval.
-std::vector<Advice> run_advice(const RunConfig& config, const RunForecast& forecast);
+/// Warm-up, batch, clip, width of the feed-forward layer, checkpoint interval. `widths`: what a machine was measured to
+/// say of a device's share of that width; without it the usual tile is the reason.
+std::vector<Advice> run_advice(const RunConfig& config, const RunForecast& forecast,
+                               const WidthAdvice* widths = nullptr);
 
 std::string advice_text(const std::vector<Advice>& advice);
 

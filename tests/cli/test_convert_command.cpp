@@ -51,6 +51,26 @@ class Convert : public testing::Test {
   const test::TemporaryFolder folder_;
 };
 
+// No other program's config.json has a word for it, and none must read its weights as a rotary model's.
+TEST_F(Convert, RefusesAModelWithAlibiAndItsCheckpointIsReadAgain) {
+  folder_.write("alibi.toml",
+                "[model]\nvocab_size = 64\nhidden_size = 32\nintermediate_size = 64\npositions = \"alibi\"\n"
+                "num_hidden_layers = 1\nnum_attention_heads = 3\nhead_dim = 16\n"
+                "[data]\nsource = \"synthetic\"\nseq_len = 8\n[train]\nsteps = 2\nmicro_batch = 2\n"
+                "[precision]\ncompute = \"fp32\"\n[device]\nkind = \"cpu\"\nthreads = 1\n");
+  ASSERT_EQ(run_litespark({"train", "alibi.toml", "--out=run"}, folder_.path().string()).exit_code, 0);
+  const ProgramResult refused = convert(path("run"), "exported");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(contains(refused.errors, "ALiBi"));
+  EXPECT_FALSE(fs::exists(path("exported")));
+  EXPECT_TRUE(contains(test::file_text(path("run/checkpoints/step-2/config.json")), "litespark_alibi_llama"));
+  folder_.write("again.toml",
+                "[model]\ninit = \"folder\"\npath = \"run/checkpoints/step-2\"\n[data]\nsource = \"synthetic\"\n"
+                "seq_len = 8\n[train]\nsteps = 1\nmicro_batch = 2\n[device]\nkind = \"cpu\"\nthreads = 1\n");
+  const ProgramResult again = run_litespark({"train", "again.toml", "--out=again"}, folder_.path().string());
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+}
+
 TEST_F(Convert, EveryFamilyComesBackBitForBitWithItsTiesAndShards) {
   for (const char* name :
        {"llama-gqa", "llama-old-config", "llama-tied-rope3", "mistral-window", "qwen2-bias", "qwen3-qknorm"}) {

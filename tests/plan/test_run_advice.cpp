@@ -37,6 +37,23 @@ TEST(RunAdvice, WarmUpIsWhatTheSecondMomentNeeds) {
   EXPECT_EQ(advice_on("schedule.warmup", config, forecast_of_8b()).advised, "");
 }
 
+TEST(RunAdvice, AMeasuredWidthCountsMoreThanTheUsualTile) {
+  RunConfig config;
+  config.cluster.tp = 2;
+  RunForecast forecast = forecast_of_8b();
+  forecast.workload.shape.ffn = 2000;
+  const WidthTable table{.device = "x", .rows = 8, .hidden = 8, .widths = {1000, 1024}, .seconds = {2, 1}};
+  const auto widths = advise_width(table, 1000);
+  for (const Advice& advice : run_advice(config, forecast, &*widths)) {
+    if (advice.key != "model.intermediate_size") continue;
+    EXPECT_EQ(advice.found, "2000");
+    EXPECT_EQ(advice.advised, "2048");
+    EXPECT_TRUE(contains(advice.reason, "50.0 % less time"));
+    return;
+  }
+  FAIL() << "no advice on the width";
+}
+
 TEST(RunAdvice, AWidthThatTilesDoNotDivideIsNamed) {
   RunForecast forecast = forecast_of_8b();
   EXPECT_EQ(advice_on("model.intermediate_size", {}, forecast).advised, "");
