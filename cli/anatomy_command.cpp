@@ -12,6 +12,7 @@
 #include "io/file.h"
 #include "launch.h"
 #include "launch_dist.h"
+#include "meter/cpu_model.h"
 #include "plan_forecast.h"
 #include "run_ranks.h"
 #include "width_file.h"
@@ -172,12 +173,19 @@ class AnatomyCommand final : public Command {
                       std::to_string(chapters.size()) + " chapters", "litespark anatomy collectives --ranks=N");
   }
 
-  /// What the file says already, or a machine of which nothing is known but its memory.
+  /// What the file says already, or what is known of the machine without a measurement.
   Hardware hardware_before(const Backend& backend) const {
     if (std::filesystem::exists(hardware_file_)) return hardware_of(hardware_file_);
-    Hardware hardware;
+    const bool is_cpu = backend.device() == Device::kCpu;
+    Hardware hardware = is_cpu ? Hardware{} : hardware_in_text(backend.name());
     hardware.name = backend.name();
-    hardware.source = "measured by litespark anatomy";
+    hardware.source = std::string("rates measured by litespark anatomy; power ") +
+                      (is_cpu ? "as the meter estimates it" : "and price of the data sheet, where the part is known");
+    if (is_cpu) {
+      const CpuModel cpu = cpu_model_of_this_machine();
+      hardware.idle_watts = cpu.idle_watts + cpu.watts_per_gib * cpu.memory_gib;
+      hardware.watts = hardware.idle_watts + cpu.watts_per_busy_core * cpu.num_cores;
+    }
     hardware.devices_a_node = std::max(1, num_gpus());
     const auto free_bytes = static_cast<double>(backend.free_bytes().value_or(0));
     hardware.memory_gib = std::round(10 * free_bytes / 0x1p30) / 10;

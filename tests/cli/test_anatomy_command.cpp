@@ -51,7 +51,7 @@ TEST_F(AnatomyCommand, WritesAHardwareFileThatPlanReads) {
       folder_.path().string());
   EXPECT_EQ(plan.exit_code, 0) << plan.errors;
   EXPECT_TRUE(contains(plan.output, "forecast for 1 x cpu ("));
-  EXPECT_TRUE(contains(text("mine.toml"), "measured by litespark anatomy"));
+  EXPECT_TRUE(contains(text("mine.toml"), "rates measured by litespark anatomy"));
   EXPECT_FALSE(contains(text("mine.toml"), "link_gbps = 0.0"));
 }
 
