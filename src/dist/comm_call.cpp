@@ -125,7 +125,17 @@ class Checker {
 }  // namespace
 
 std::string CallPlace::text() const {
-  return name + " rank " + std::to_string(rank) + " of " + std::to_string(size);
+  return name + " rank " + std::to_string(rank) + " of " + std::to_string(size) +
+         (group.empty() ? "" : " (" + group + ")");
+}
+
+std::string ranks_text(std::span<const int> ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t place = 0; place < ranks.size(); ++place) {
+    if (place > 0) text += place + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[place]);
+  }
+  return text;
 }
 
 void check_call(const CommCall& call, const CallPlace& place) {

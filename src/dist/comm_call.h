@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "dist/communicator.h"
@@ -33,10 +34,14 @@ struct CallPlace {
   int rank = 0;
   int size = 1;
   Device device = Device::kCpu;
+  std::string group;  ///< of a split: "ranks 1 and 3"; empty: all ranks
 
-  /// "gloo rank 1 of 4".
+  /// "gloo rank 1 of 4", "gloo rank 1 of 2 (ranks 1 and 3)".
   std::string text() const;
 };
+
+/// "ranks 1 and 3", "rank 2".
+std::string ranks_text(std::span<const int> ranks);
 
 /// Throws InternalError when no rank could make this call: a wrong place or dtype, pieces that do not fit, an overlap,
 /// a rank that does not exist.

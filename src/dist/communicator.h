@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "core/tensor.h"
@@ -34,6 +35,9 @@ struct CommTicket {
 /// take (dtype, pieces, place) are refused with InternalError before anything is sent.
 ///
 /// One thread a rank makes the calls. Whoever destroys a communicator has waited for its calls, or gives them up.
+///
+/// Groups made by `split` run their calls in the order in which this rank issued them, whichever of its groups they
+/// belong to: what two ranks share they must issue in the same order. `abort` of what was split ends its groups too.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -64,6 +68,9 @@ class Communicator {
 
   /// Ops issued from here on, and reads of the host behind them, see the call's result. On the CPU this blocks.
   virtual void wait(CommTicket ticket) = 0;
+  /// A communicator among the ranks that gave the same `color` (0 or more), in the order of their ranks here. All ranks
+  /// call it at the same point; blocks the host. This one must outlive it.
+  virtual std::unique_ptr<Communicator> split(int color) = 0;
   /// All ranks have come here, and all that was issued before is done. Blocks the host.
   virtual void barrier() = 0;
   /// Makes every call under way and to come fail, on this rank at once and on the others as soon as they notice. Any

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dist/host_communicator.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <numeric>
 #include <utility>
 
 #include "core/error.h"
@@ -11,8 +13,19 @@
 
 namespace litespark::dist {
 
+HostEngine::HostEngine(Link& link, std::vector<int> members) : link_(link), members_(std::move(members)) {
+  rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), link.rank()) - members_.begin());
+}
+
+std::span<const Message> HostEngine::renamed(std::span<const Message> messages, std::vector<Message>& room) const {
+  if (size() == link_.size()) return messages;
+  room.assign(messages.begin(), messages.end());
+  for (Message& message : room) message.rank = members_[static_cast<size_t>(message.rank)];
+  return room;
+}
+
 void HostEngine::transfer(std::span<const Message> sent, std::span<const Message> received) {
-  link_.transfer(sent, received, deadline_);
+  link_.transfer(renamed(sent, sent_), renamed(received, received_), deadline_);
 }
 
 std::byte* HostEngine::inbox(int64_t bytes) {
@@ -24,8 +37,8 @@ void HostEngine::reduce(void* out, const void* own, int64_t num_elements, DType 
   const std::byte* other = inbox_.data();
   inputs_.clear();
   for (int rank = 0; rank < size(); ++rank) {
-    inputs_.push_back(rank == this->rank() ? own : other);
-    if (rank != this->rank()) other += num_elements * dtype_bytes(dtype);
+    inputs_.push_back(rank == rank_ ? own : other);
+    if (rank != rank_) other += num_elements * dtype_bytes(dtype);
   }
   reduce_in_order(out, inputs_, num_elements, dtype, reduction);
 }
@@ -34,25 +47,170 @@ void HostEngine::copy(void* destination, const void* source, int64_t bytes) {
   std::memcpy(destination, source, static_cast<size_t>(bytes));
 }
 
+/// Some of the link's ranks, and their calls.
+struct HostCommunicator::Group {
+  Group(Link& link, std::vector<int> members, const OrderedCollectives::Options& options)
+      : engine(link, std::move(members)), collectives(engine, options) {}
+  HostEngine engine;
+  OrderedCollectives collectives;
+};
+
+/// The queue of a rank, the thread that works on it, and what went wrong. Groups stay until all communicators are gone:
+/// a call of one that gave up may be under way.
+class HostCommunicator::Calls {
+ public:
+  Calls(std::unique_ptr<Link> link, Options options)
+      : link_(std::move(link)), options_(options), thread_([this] { work(); }) {}
+
+  ~Calls() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_closing_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+
+  const Link& link() const { return *link_; }
+  void set_step(int64_t step) { step_ = step; }
+
+  Group& add_group(std::vector<int> members) {
+    const std::lock_guard lock(mutex_);
+    groups_.push_back(std::make_unique<Group>(*link_, std::move(members), options_.collectives));
+    return *groups_.back();
+  }
+
+  int64_t issue(CommCall call, Group& group, const CallPlace& place) {
+    call.step = step_;
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_) throw_failure(place);
+      call.number = ++num_calls_;
+      queue_.push_back({.call = call, .group = &group});
+    }
+    changed_.notify_all();
+    return num_calls_;
+  }
+
+  void wait(CommTicket ticket, const CallPlace& place) {
+    std::unique_lock lock(mutex_);
+    if (ticket.id < 1 || ticket.id > num_calls_)
+      throw InternalError(place.text(), "wait for a call that was never made", ticket.id, num_calls_);
+    changed_.wait(lock, [&] { return num_done_ >= ticket.id || failure_; });
+    if (failure_) throw_failure(place);
+  }
+
+  void abort(const std::string& why) {
+    {
+      const std::lock_guard lock(mutex_);
+      fail("aborted: " + why);
+    }
+    changed_.notify_all();
+    link_->abort(why);
+  }
+
+  /// Nobody will wait for the calls up to `last`.
+  void give_up(int64_t last) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (num_done_ >= last || failure_) return;
+      fail("given up with calls under way");
+    }
+    changed_.notify_all();
+    link_->abort("left with calls under way");
+  }
+
+ private:
+  struct Queued {
+    CommCall call;
+    Group* group = nullptr;
+  };
+
+  /// Keeps the first failure alone. The lock is held.
+  void fail(const std::string& what) {
+    if (!failure_) failure_ = what;
+  }
+
+  [[noreturn]] void throw_failure(const CallPlace& place) const { throw CommError(place.text(), *failure_); }
+
+  void work() {
+    while (true) {
+      Queued next;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return is_closing_ || failure_ || !queue_.empty(); });
+        if (is_closing_ || failure_) return;
+        next = queue_.front();
+        queue_.pop_front();
+      }
+      make(next);
+      changed_.notify_all();
+    }
+  }
+
+  void make(const Queued& next) {
+    const auto timeout =
+        std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(options_.timeout_seconds));
+    std::string what;
+    try {
+      next.group->engine.set_deadline(std::chrono::steady_clock::now() + timeout);
+      next.group->collectives.run(next.call);
+      const std::lock_guard lock(mutex_);
+      ++num_done_;
+      return;
+    } catch (const std::exception& error) {
+      what = label_of(next.call).text() + ": " + error.what();
+    }
+    what += " (a call has " + std::to_string(std::llround(options_.timeout_seconds)) + " s)";
+    {
+      const std::lock_guard lock(mutex_);
+      fail(what);
+    }
+    link_->abort(what);
+  }
+
+  std::unique_ptr<Link> link_;
+  Options options_;
+  int64_t step_ = 0;       ///< of the calling thread
+  int64_t num_calls_ = 0;  ///< likewise
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::deque<Queued> queue_;
+  int64_t num_done_ = 0;
+  std::optional<std::string> failure_;
+  bool is_closing_ = false;
+  std::thread thread_;
+};
+
+namespace {
+
+std::vector<int> all_ranks(const Link& link) {
+  std::vector<int> ranks(static_cast<size_t>(link.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
+
 HostCommunicator::HostCommunicator(std::unique_ptr<Link> link, Options options)
-    : link_(std::move(link)),
-      options_(options),
-      place_{.name = link_->name(), .rank = link_->rank(), .size = link_->size()},
-      engine_(*link_),
-      collectives_(engine_, options.collectives),
-      thread_([this] { work(); }) {}
+    : calls_(std::make_shared<Calls>(std::move(link), options)),
+      group_(&calls_->add_group(all_ranks(calls_->link()))),
+      place_{.name = calls_->link().name(), .rank = calls_->link().rank(), .size = calls_->link().size()} {}
+
+HostCommunicator::HostCommunicator(std::shared_ptr<Calls> calls, std::vector<int> members, const CallPlace& place)
+    : calls_(std::move(calls)), group_(&calls_->add_group(std::move(members))), place_(place) {}
 
 HostCommunicator::~HostCommunicator() {
-  bool has_calls = false;
-  {
-    const std::lock_guard lock(mutex_);
-    is_closing_ = true;
-    has_calls = num_done_ < num_calls_ && !failure_;
-    if (has_calls) fail("given up with calls under way");
-  }
-  changed_.notify_all();
-  if (has_calls) link_->abort("left with calls under way");
-  thread_.join();
+  calls_->give_up(last_call_);
+}
+
+void HostCommunicator::set_step(int64_t step) {
+  calls_->set_step(step);
 }
 
 CommTicket HostCommunicator::all_reduce(const Tensor& data, Reduction reduction) {
@@ -86,76 +244,33 @@ void HostCommunicator::barrier() {
 
 CommTicket HostCommunicator::issue(CommCall call) {
   check_call(call, place_);
-  call.step = step_;
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) throw_failure();
-    call.number = ++num_calls_;
-    queue_.push_back(call);
-  }
-  changed_.notify_all();
-  return {num_calls_};
+  last_call_ = calls_->issue(std::move(call), *group_, place_);
+  return {last_call_};
 }
 
 void HostCommunicator::wait(CommTicket ticket) {
-  std::unique_lock lock(mutex_);
-  if (ticket.id < 1 || ticket.id > num_calls_)
-    throw InternalError(place_.text(), "wait for a call that was never made", ticket.id, num_calls_);
-  changed_.wait(lock, [&] { return num_done_ >= ticket.id || failure_; });
-  if (failure_) throw_failure();
+  calls_->wait(ticket, place_);
 }
 
 void HostCommunicator::abort(const std::string& why) {
-  {
-    const std::lock_guard lock(mutex_);
-    fail("aborted: " + why);
-  }
-  changed_.notify_all();
-  link_->abort(why);
+  calls_->abort(why);
 }
 
-void HostCommunicator::fail(const std::string& what) {
-  if (!failure_) failure_ = what;
-}
-
-void HostCommunicator::throw_failure() const {
-  throw CommError(place_.text(), *failure_);
-}
-
-void HostCommunicator::work() {
-  while (true) {
-    CommCall call;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return is_closing_ || failure_ || !queue_.empty(); });
-      if (is_closing_ || failure_) return;
-      call = queue_.front();
-      queue_.pop_front();
-    }
-    make(call);
-    changed_.notify_all();
+std::unique_ptr<Communicator> HostCommunicator::split(int color) {
+  std::vector<int32_t> colors(static_cast<size_t>(size()));
+  int32_t own = color;
+  const auto bytes = static_cast<int64_t>(sizeof(own));
+  wait(all_gather({.data = colors.data(), .dtype = DType::kU8, .shape = {bytes * size()}, .device = Device::kCpu},
+                  {.data = &own, .dtype = DType::kU8, .shape = {bytes}, .device = Device::kCpu}));
+  std::vector<int> members;
+  for (size_t rank = 0; rank < colors.size(); ++rank) {
+    if (colors[rank] == own) members.push_back(group_->engine.members()[rank]);
   }
-}
-
-void HostCommunicator::make(const CommCall& call) {
-  const auto timeout =
-      std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(options_.timeout_seconds));
-  std::string what;
-  try {
-    engine_.set_deadline(std::chrono::steady_clock::now() + timeout);
-    collectives_.run(call);
-    const std::lock_guard lock(mutex_);
-    ++num_done_;
-    return;
-  } catch (const std::exception& error) {
-    what = label_of(call).text() + ": " + error.what();
-  }
-  what += " (a call has " + std::to_string(std::llround(options_.timeout_seconds)) + " s)";
-  {
-    const std::lock_guard lock(mutex_);
-    fail(what);
-  }
-  link_->abort(what);
+  CallPlace place = place_;
+  place.size = static_cast<int>(members.size());
+  place.rank = static_cast<int>(std::count(colors.begin(), colors.begin() + rank(), own));
+  place.group = ranks_text(members);
+  return std::unique_ptr<Communicator>(new HostCommunicator(calls_, std::move(members), place));
 }
 
 }  // namespace litespark::dist

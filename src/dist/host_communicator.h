@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communicator of every engine on the host: calls wait in a queue, one thread makes them in order beside the ops,
-// and the first failure is kept and thrown to whoever comes next.
+// and the first failure is kept and thrown to whoever comes next. Groups of its ranks share queue, thread and failure.
 #pragma once
 
 #include <condition_variable>
@@ -18,26 +18,35 @@
 
 namespace litespark::dist {
 
-/// Messages of a link, sums and copies on the CPU.
+/// Messages of a link among some of its ranks, sums and copies on the CPU.
 class HostEngine final : public CollectiveEngine {
  public:
-  explicit HostEngine(Link& link) : link_(link) {}
+  /// `members`: ranks of the link in ascending order, this one among them.
+  HostEngine(Link& link, std::vector<int> members);
 
   /// Of all transfers until the next.
   void set_deadline(Deadline deadline) { deadline_ = deadline; }
+  const std::vector<int>& members() const { return members_; }
 
-  int rank() const override { return link_.rank(); }
-  int size() const override { return link_.size(); }
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(members_.size()); }
   void transfer(std::span<const Message> sent, std::span<const Message> received) override;
   std::byte* inbox(int64_t bytes) override;
   void reduce(void* out, const void* own, int64_t num_elements, DType dtype, Reduction reduction) override;
   void copy(void* destination, const void* source, int64_t bytes) override;
 
  private:
+  /// The link's numbers in the place of the group's.
+  std::span<const Message> renamed(std::span<const Message> messages, std::vector<Message>& room) const;
+
   Link& link_;
+  std::vector<int> members_;
+  int rank_ = 0;
   Deadline deadline_;
   std::vector<std::byte> inbox_;
   std::vector<const void*> inputs_;
+  std::vector<Message> sent_;  ///< kept, so that the steady state allocates nothing
+  std::vector<Message> received_;
 };
 
 class HostCommunicator final : public Communicator {
@@ -55,7 +64,7 @@ class HostCommunicator final : public Communicator {
   int rank() const override { return place_.rank; }
   int size() const override { return place_.size; }
   bool is_ordered() const override { return true; }
-  void set_step(int64_t step) override { step_ = step; }
+  void set_step(int64_t step) override;
 
   CommTicket all_reduce(const Tensor& data, Reduction reduction) override;
   CommTicket reduce_scatter(const Tensor& shard, const Tensor& data, Reduction reduction) override;
@@ -64,32 +73,21 @@ class HostCommunicator final : public Communicator {
   CommTicket all_to_all(const Tensor& received, const Tensor& sent) override;
   CommTicket exchange(const Tensor& received, int source, const Tensor& sent, int destination) override;
   void wait(CommTicket ticket) override;
+  std::unique_ptr<Communicator> split(int color) override;
   void barrier() override;
   void abort(const std::string& why) override;
 
  private:
+  class Calls;
+  struct Group;
+
+  HostCommunicator(std::shared_ptr<Calls> calls, std::vector<int> members, const CallPlace& place);
   CommTicket issue(CommCall call);
-  void work();
-  void make(const CommCall& call);
-  /// Keeps the first failure alone. The lock is held.
-  void fail(const std::string& what);
-  [[noreturn]] void throw_failure() const;
 
-  std::unique_ptr<Link> link_;
-  Options options_;
+  std::shared_ptr<Calls> calls_;  ///< of all groups
+  Group* group_ = nullptr;        ///< owned by calls_
   CallPlace place_;
-  HostEngine engine_;
-  OrderedCollectives collectives_;
-  int64_t step_ = 0;       ///< of the calling thread
-  int64_t num_calls_ = 0;  ///< likewise
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<CommCall> queue_;
-  int64_t num_done_ = 0;
-  std::optional<std::string> failure_;
-  bool is_closing_ = false;
-  std::thread thread_;
+  int64_t last_call_ = 0;
 };
 
 }  // namespace litespark::dist

@@ -371,6 +371,47 @@ void many_calls_may_be_under_way(Communicator& communicator, RankMemory& memory)
   }
 }
 
+// Neighbours, ranks of equal parity and everybody, their calls under way at the same time.
+void groups_talk_among_themselves_beside_the_others(Communicator& communicator, RankMemory& memory) {
+  const int size = communicator.size();
+  const int rank = communicator.rank();
+  const auto pair = communicator.split(rank / 2);
+  const auto alike = communicator.split(rank % 2);
+  require(pair->rank() == rank % 2 && pair->size() == std::min(2, size - rank / 2 * 2), "a pair's place is wrong");
+  require(alike->rank() == rank / 2 && alike->size() == (size + 1 - rank % 2) / 2, "a group's place is wrong");
+  const Bench bench(memory, DType::kF32);
+  for (int64_t round = 0; round < 3; ++round) {
+    const int64_t count = 1000 + 37 * round;
+    const Values own = values_of(DType::kF32, rank, count);
+    const Tensor in_pair = bench.filled(own);
+    const Tensor in_alike = bench.make(count * alike->size());
+    const Tensor in_all = bench.filled(own);
+    const Tensor sent = bench.filled(own);
+    const CommTicket first = pair->all_reduce(in_pair, Reduction::kSum);
+    const CommTicket second = communicator.all_reduce(in_all, Reduction::kMax);
+    const CommTicket third = alike->all_gather(in_alike, sent);
+    alike->wait(third);
+    pair->wait(first);
+    communicator.wait(second);
+    Values sums = values_of(DType::kF32, rank / 2 * 2, count);
+    if (pair->size() == 2) {
+      const Values other = values_of(DType::kF32, rank / 2 * 2 + 1, count);
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] = rounded(DType::kF32, sums[i] + other[i]);
+    }
+    require_equal(bench.read(in_pair), sums, "a pair's sum");
+    Values gathered;
+    for (int member = rank % 2; member < size; member += 2) {
+      const Values values = values_of(DType::kF32, member, count);
+      gathered.insert(gathered.end(), values.begin(), values.end());
+    }
+    require_equal(bench.read(in_alike), gathered, "what ranks of equal parity gathered");
+    require_reduced(communicator, DType::kF32, Reduction::kMax, values_of_all(DType::kF32, size, count),
+                    bench.read(in_all), 0, "a maximum over all beside the groups'");
+  }
+  pair->barrier();
+  alike->barrier();
+}
+
 void calls_that_no_rank_could_make_are_refused(Communicator& communicator, RankMemory& memory) {
   const Bench bench(memory, DType::kF32);
   const int size = communicator.size();
@@ -511,6 +552,20 @@ void another_dtype_is_found(Communicator& communicator, RankMemory& memory) {
   a_rank_that_makes_another_call_is_named(communicator, data, other, call, call);
 }
 
+void an_abort_ends_the_groups_too(Communicator& communicator, RankMemory& memory) {
+  const Bench bench(memory, DType::kF32);
+  const Tensor data = bench.filled({1, 2, 3});
+  const auto group = communicator.split(0);
+  group->barrier();
+  if (communicator.rank() == communicator.size() - 1) {
+    pause(0.05);
+    communicator.abort("the test wants it");
+  } else {
+    error_of([&] { finish(*group, group->all_reduce(data, Reduction::kSum)); });
+  }
+  require_unusable(*group, bench);
+}
+
 void a_rank_that_leaves_is_named(Communicator& communicator, RankMemory& memory) {
   const Bench bench(memory, DType::kF32);
   const Tensor data = bench.filled({1, 2, 3});
@@ -542,6 +597,7 @@ const std::vector<ConformanceCase>& conformance_cases() {
       {"ANanAnywhereComesOutEverywhere", a_nan_anywhere_comes_out_everywhere},
       {"ResultsRepeatBitForBit", results_repeat_bit_for_bit},
       {"ManyCallsMayBeUnderWay", many_calls_may_be_under_way},
+      {"GroupsTalkAmongThemselvesBesideTheOthers", groups_talk_among_themselves_beside_the_others},
       {"CallsThatNoRankCouldMakeAreRefused", calls_that_no_rank_could_make_are_refused},
   };
   return cases;
@@ -551,6 +607,7 @@ const std::vector<FaultCase>& fault_cases() {
   static const std::vector<FaultCase> cases = {
       {"ALateRankEndsTheCallAndIsNamed", a_late_rank_ends_the_call_and_is_named},
       {"AnAbortEndsCallsUnderWayEverywhere", an_abort_ends_calls_under_way_everywhere},
+      {"AnAbortEndsTheGroupsToo", an_abort_ends_the_groups_too},
       {"AnotherKindOfCallIsFound", another_kind_of_call_is_found, true},
       {"AnotherShapeIsFound", another_shape_is_found, true},
       {"AnotherDtypeIsFound", another_dtype_is_found, true},

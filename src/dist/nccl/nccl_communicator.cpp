@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dist/nccl/nccl_communicator.h"
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -48,12 +50,14 @@ struct RollCall {
 /// Events, a stream and memory that end with the communicator.
 class DeviceParts {
  public:
-  DeviceParts(int device, int64_t inbox_bytes, int size) {
+  DeviceParts(int device, int64_t inbox_bytes, int size, void* shared_stream)
+      : stream_(static_cast<cudaStream_t>(shared_stream)), owns_stream_(shared_stream == nullptr) {
     check(cudaSetDevice(device), "cudaSetDevice");
     int least = 0;
     int greatest = 0;
     check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
+    if (owns_stream_)
+      check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
     ready_.resize(dist::NcclHandle::kMostWatched);
     done_.resize(dist::NcclHandle::kMostWatched);
     for (auto* events : {&ready_, &done_}) {
@@ -74,7 +78,7 @@ class DeviceParts {
     cudaFree(inbox_);
     cudaFree(roll_);
     cudaFreeHost(host_roll_);
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    if (owns_stream_ && stream_ != nullptr) cudaStreamDestroy(stream_);
   }
   DeviceParts(const DeviceParts&) = delete;
   DeviceParts& operator=(const DeviceParts&) = delete;
@@ -90,6 +94,7 @@ class DeviceParts {
   static size_t slot_of(int64_t number) { return static_cast<size_t>(number) % dist::NcclHandle::kMostWatched; }
 
   cudaStream_t stream_ = nullptr;
+  bool owns_stream_ = true;
   std::vector<cudaEvent_t> ready_;
   std::vector<cudaEvent_t> done_;
   std::byte* inbox_ = nullptr;
@@ -101,12 +106,17 @@ class NcclCommunicator final : public Communicator, private dist::CollectiveEngi
  public:
   explicit NcclCommunicator(const NcclOptions& options)
       : options_(options),
-        place_{.name = "nccl", .rank = options.rank, .size = options.size, .device = Device::kCuda},
+        place_{.name = "nccl",
+               .rank = options.rank,
+               .size = options.size,
+               .device = Device::kCuda,
+               .group = options.group},
         compute_(static_cast<cudaStream_t>(options.compute_stream)),
         inbox_bytes_(options.inbox_bytes + 8 * options.size),
         library_(dist::nccl_library()),
-        parts_(options.device, inbox_bytes_, options.size),
-        handle_(options, place_),
+        parts_(options.device, inbox_bytes_, options.size, options.shared_stream),
+        shared_handle_(std::make_shared<dist::NcclHandle>(options, place_)),
+        handle_(*shared_handle_),
         ordered_(*this, {.inbox_bytes = options.inbox_bytes, .direct_bytes = int64_t{256} << 10}) {}
 
   std::string name() const override { return place_.name; }
@@ -154,9 +164,49 @@ class NcclCommunicator final : public Communicator, private dist::CollectiveEngi
     compare_calls();
   }
 
-  void abort(const std::string& why) override { handle_.fail("aborted: " + why); }
+  std::unique_ptr<Communicator> split(int color) override {
+    const std::vector<int32_t> colors = told_by_all(static_cast<int32_t>(color));
+    std::vector<int> members;
+    for (int rank = 0; rank < place_.size; ++rank) {
+      if (colors[static_cast<size_t>(rank)] == color) members.push_back(rank);
+    }
+    const bool is_first = members.front() == place_.rank;
+    NcclOptions options = options_;
+    options.id = told_by_all(is_first ? make_nccl_id() : NcclId{})[static_cast<size_t>(members.front())];
+    options.rank = static_cast<int>(std::count(colors.begin(), colors.begin() + place_.rank, color));
+    options.size = static_cast<int>(members.size());
+    options.shared_stream = parts_.stream();
+    options.group = dist::ranks_text(members);
+    auto group = std::make_unique<NcclCommunicator>(options);
+    groups_.push_back(group->shared_handle_);
+    return group;
+  }
+
+  void abort(const std::string& why) override {
+    handle_.fail("aborted: " + why);
+    for (const auto& group : groups_) {
+      if (const auto alive = group.lock()) alive->fail("aborted: " + why);
+    }
+  }
 
  private:
+  /// What every rank gives, on the host, in rank order.
+  template <class T>
+  std::vector<T> told_by_all(const T& own) {
+    const auto bytes = static_cast<int64_t>(sizeof(T));
+    std::vector<T> all(static_cast<size_t>(place_.size));
+    void* memory = nullptr;
+    check(cudaMalloc(&memory, static_cast<size_t>(bytes * (place_.size + 1))), "cudaMalloc");
+    const std::unique_ptr<void, cudaError_t (*)(void*)> owner(memory, cudaFree);
+    auto* const last = static_cast<std::byte*>(memory) + bytes * place_.size;
+    check(cudaMemcpyAsync(last, &own, sizeof(T), cudaMemcpyHostToDevice, compute_), "cudaMemcpyAsync");
+    wait(all_gather({.data = memory, .dtype = DType::kU8, .shape = {bytes * place_.size}, .device = Device::kCuda},
+                    {.data = last, .dtype = DType::kU8, .shape = {bytes}, .device = Device::kCuda}));
+    barrier();
+    check(cudaMemcpy(all.data(), memory, sizeof(T) * all.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    return all;
+  }
+
   bool is_capturing() const {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     check(cudaStreamIsCapturing(compute_, &status), "cudaStreamIsCapturing");
@@ -304,7 +354,9 @@ class NcclCommunicator final : public Communicator, private dist::CollectiveEngi
   const int64_t inbox_bytes_;
   const dist::NcclLibrary& library_;
   DeviceParts parts_;
-  dist::NcclHandle handle_;  // ends before the stream that it uses
+  std::shared_ptr<dist::NcclHandle> shared_handle_;  // ends before the stream that it uses
+  dist::NcclHandle& handle_;
+  std::vector<std::weak_ptr<dist::NcclHandle>> groups_;  ///< that were split from this one
   dist::OrderedCollectives ordered_;
   dist::CallLabel label_;  ///< of the call that is being issued
   uint64_t called_ = 0xcbf29ce484222325u;

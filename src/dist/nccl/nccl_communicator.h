@@ -32,6 +32,10 @@ struct NcclOptions {
   bool is_blocking = false;        ///< the calling thread launches, instead of a new thread of NCCL's for each call
   int max_blocks = 0;              ///< that NCCL may take from the ops beside it; 0: its own choice
   int64_t inbox_bytes = int64_t{32} << 20;  ///< device memory for pieces that a kernel of ours adds
+  /// cudaStream_t of a communicator that this one shares ranks with: NCCL wants their calls in one order on all ranks,
+  /// and a stream keeps that of the host. nullptr: a stream of its own.
+  void* shared_stream = nullptr;
+  std::string group;  ///< of a split, for messages
 };
 
 /// Collective: returns when all ranks have come. Without `is_ordered` sums of f32 and f64 add in NCCL's order; maxima,
