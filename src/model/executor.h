@@ -109,6 +109,7 @@ class Executor {
   void run_observed(const BoundPhase& bound_phase);
   void run_op(const BoundPhase& bound_phase, size_t index);
   void bind_phase(Phase phase, const Tape& tape);
+  void communicate(const op::AllReduce<Tensor>& op);
   void communicate(const op::ReduceScatter<Tensor>& op);
   void communicate(const op::AllGather<Tensor>& op);
   void communicate(const op::CommWait<Tensor>& op);

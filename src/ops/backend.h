@@ -116,11 +116,14 @@ class Backend {
   virtual void run(const op::SwiGluForward<Tensor>&) = 0;
   virtual void run(const op::SwiGluBackward<Tensor>&) = 0;
   virtual void run(const op::CrossEntropy<Tensor>&) = 0;
+  virtual void run(const op::CrossEntropyPart<Tensor>&) = 0;
+  virtual void run(const op::CrossEntropyJoined<Tensor>&) = 0;
   virtual void run(const op::LossReduce<Tensor>&) = 0;
   virtual void run(const op::GradientSquareSum<Tensor>&) = 0;
   virtual void run(const op::StepDecision<Tensor>&) = 0;
   virtual void run(const op::AdamW<Tensor>&) = 0;
   virtual void run(const op::Convert<Tensor>&) = 0;
+  virtual void run(const op::Add<Tensor>&) = 0;
   virtual void run(const op::OffloadStore<Tensor>&) = 0;
   virtual void run(const op::OffloadFetch<Tensor>&) = 0;
   virtual void run(const op::OffloadWait<Tensor>&) = 0;

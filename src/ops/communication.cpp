@@ -14,6 +14,12 @@ void check_pieces(const OpCheck& check, const Tensor& data, const Tensor& shard,
 
 }  // namespace
 
+void check_contract(const op::AllReduce<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.floating("data", op.data);
+  check.that(op.call >= 0, "the call is negative");
+}
+
 void check_contract(const op::ReduceScatter<Tensor>& op) {
   const OpCheck check(op.kName);
   check.floating("data", op.data);
@@ -29,6 +35,7 @@ void check_contract(const op::AllGather<Tensor>& op) {
 void check_contract(const op::CommWait<Tensor>& op) {
   const OpCheck check(op.kName);
   check.dtype("tensor", op.tensor, {DType::kF32, DType::kBF16, DType::kU16, DType::kF64});
+  if (op.source.has_value()) check.dtype("source", op.source, {op.tensor.dtype});
   check.that(op.call >= 0, "the call is negative");
 }
 

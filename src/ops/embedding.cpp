@@ -16,6 +16,8 @@ void check_contract(const op::EmbeddingForward<Tensor>& op) {
   check.floating("out", op.out);
   check.positive("columns of table", op.table.columns());
   check.matrix("out", op.out, op.ids.num_elements(), op.table.columns());
+  check.that(op.first_id >= 0, "first_id is negative");
+  check.that(op.vocab > 0 || op.first_id == 0, "first_id without the vocabulary's size");
   check.step_state("state", op.state);
 }
 
@@ -27,6 +29,7 @@ void check_contract(const op::EmbeddingBackward<Tensor>& op) {
   check.positive("columns of dtable", op.dtable.columns());
   check.matrix("dout", op.dout, op.ids.num_elements(), op.dtable.columns());
   check.dtype("scratch", op.scratch, {DType::kI32});
+  check.that(op.first_id >= 0, "first_id is negative");
   check.room("scratch", op.scratch, 2 * op.ids.num_elements() + op.dtable.rows() + 1);
 }
 

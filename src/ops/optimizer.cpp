@@ -45,6 +45,13 @@ void check_contract(const op::AdamW<Tensor>& op) {
   check.step_state("state", op.state);
 }
 
+void check_contract(const op::Add<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.dtype("sum", op.sum, {DType::kF32});
+  check.floating("x", op.x);
+  check.elements("sum", op.sum, op.x.num_elements());
+}
+
 void check_contract(const op::Convert<Tensor>& op) {
   const OpCheck check(op.kName);
   check.floating("x", op.x);

@@ -16,6 +16,8 @@ void check_contract(const op::TakeStepSums<Tensor>& op) {
   check.dtype("sums", op.sums, {DType::kF64});
   check.matrix("sums", op.sums, op.sums.rows(), op::kNumStepSums);
   check.positive("ranks", op.sums.rows());
+  check.positive("replica_ranks", op.replica_ranks);
+  check.that(op.sums.rows() % op.replica_ranks == 0, "replica_ranks does not divide the ranks");
   check.step_state("state", op.state);
 }
 

@@ -101,6 +101,11 @@ std::vector<ValidOp> loss_and_optimizer_ops() {
   const Tensor flat = f32({20});
   return {
       {op::CrossEntropy<Tensor>{f32({6}), f32({6}), half({6, 9}), i32({6}), state_shape()}, {"log_sum_exp"}, {}},
+      {op::CrossEntropyPart<Tensor>{f32({6, op::kRowStatistics}), half({6, 9}), i32({6}), 9, 8}, {}, {}},
+      {op::CrossEntropyJoined<Tensor>{f32({6}), f32({6}), half({6, 9}), i32({6}), f32({3, 6, op::kRowStatistics}),
+                                      state_shape(), 9, 8, 20},
+       {"log_sum_exp"},
+       {}},
       {op::LossReduce<Tensor>{state_shape(), f32({6}), f32({6}), i32({6})}, {"log_sum_exp"}, {}},
       {op::GradientSquareSum<Tensor>{state_shape(), flat, shape_only(DType::kF64, {1})}, {}, {"partials", "gradient"}},
       {op::StepDecision<Tensor>{state_shape()}},
@@ -109,6 +114,7 @@ std::vector<ValidOp> loss_and_optimizer_ops() {
        {"remainder"},
        {}},
       {op::Convert<Tensor>{half({20}), flat}},
+      {op::Add<Tensor>{flat, half({20})}},
       {op::OffloadStore<Tensor>{half({6, 5}), half({6, 5})}},
       {op::OffloadFetch<Tensor>{half({6, 5}), half({6, 5})}},
       {op::OffloadWait<Tensor>{half({6, 5})}, {}, {"device"}},
@@ -121,9 +127,10 @@ std::vector<ValidOp> ops_of_ranks() {
   return {
       {op::PutStepSums<Tensor>{f64({op::kNumStepSums}), state_shape()}},
       {op::TakeStepSums<Tensor>{state_shape(), f64({3, op::kNumStepSums})}},
+      {op::AllReduce<Tensor>{half({20})}, {}, {"data"}},
       {op::ReduceScatter<Tensor>{half({20}), half({60}), 3}},
       {op::AllGather<Tensor>{u16({60}), u16({20}), 3}},
-      {op::CommWait<Tensor>{f64({20})}, {}, {"tensor"}},
+      {op::CommWait<Tensor>{f64({20}), f64({20})}, {"source"}, {"tensor", "source"}},
   };
 }
 
@@ -270,7 +277,7 @@ TEST(Validate, RefusesTensorsOfTwoDevices) {
     });
     const bool is_only_tensor =
         name_of(valid.op) == op::StepDecision<Tensor>::kName || name_of(valid.op) == op::OffloadWait<Tensor>::kName ||
-        name_of(valid.op) == op::CommWait<Tensor>::kName || name_of(valid.op) == op::Clear<Tensor>::kName;
+        name_of(valid.op) == op::AllReduce<Tensor>::kName || name_of(valid.op) == op::Clear<Tensor>::kName;
     EXPECT_EQ(message.find("another device") == std::string::npos, is_only_tensor) << name_of(valid.op) << " " << name;
   });
 }

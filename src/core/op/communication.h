@@ -3,9 +3,28 @@
 // around them, until a wait (dist/communicator.h).
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace litespark::op {
+
+/// Who makes a call: ranks with the same weights on data of their own, ranks that share one replica's weights, all.
+enum class CommGroup : uint8_t { kData, kTensor, kWorld };
+
+/// data = the sum of `data` over ranks, added in f32 or wider, on every rank. Starts and ends as ReduceScatter.
+template <class T>
+struct AllReduce {
+  static constexpr std::string_view kName = "all_reduce";
+  static constexpr bool kIsCommunication = true;
+  T data;
+  CommGroup group = CommGroup::kData;
+  int call = 0;
+
+  template <class F>
+  auto map(F&& f) const {
+    return AllReduce<decltype(f.inout("data", data))>{.data = f.inout("data", data), .group = group, .call = call};
+  }
+};
 
 /// shard = the rank's piece of the sum of `data` over ranks, added in f32 or wider. data [R S], shard [S], which may be
 /// that very piece; the other pieces of `data` are undefined afterwards. Starts when the ops before it are done; until
@@ -16,12 +35,13 @@ struct ReduceScatter {
   static constexpr bool kIsCommunication = true;
   T shard, data;
   int ranks = 1;  ///< R
-  int call = 0;   ///< tells the calls under way on one tape apart
+  CommGroup group = CommGroup::kData;
+  int call = 0;  ///< tells the calls under way on one tape apart
 
   template <class F>
   auto map(F&& f) const {
     return ReduceScatter<decltype(f.inout("data", data))>{
-        .shard = f.out("shard", shard), .data = f.inout("data", data), .ranks = ranks, .call = call};
+        .shard = f.out("shard", shard), .data = f.inout("data", data), .ranks = ranks, .group = group, .call = call};
   }
 };
 
@@ -33,26 +53,29 @@ struct AllGather {
   static constexpr bool kIsCommunication = true;
   T data, shard;
   int ranks = 1;
+  CommGroup group = CommGroup::kData;
   int call = 0;
 
   template <class F>
   auto map(F&& f) const {
     return AllGather<decltype(f.in("shard", shard))>{
-        .data = f.out("data", data), .shard = f.in("shard", shard), .ranks = ranks, .call = call};
+        .data = f.out("data", data), .shard = f.in("shard", shard), .ranks = ranks, .group = group, .call = call};
   }
 };
 
-/// The ops after it run when the call is done. Names the tensor that the call fills.
+/// The ops after it run when the call is done. Names the tensor that the call fills, and, where it is temporary, the one
+/// that the call reads: both keep their memory until here.
 template <class T>
 struct CommWait {
   static constexpr std::string_view kName = "comm_wait";
   static constexpr bool kIsCommunication = true;
-  T tensor;
+  T tensor, source;
   int call = 0;
 
   template <class F>
   auto map(F&& f) const {
-    return CommWait<decltype(f.inout("tensor", tensor))>{.tensor = f.inout("tensor", tensor), .call = call};
+    return CommWait<decltype(f.inout("tensor", tensor))>{
+        .tensor = f.inout("tensor", tensor), .source = f.in("source", source), .call = call};
   }
 };
 

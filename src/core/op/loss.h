@@ -34,6 +34,58 @@ struct CrossEntropy {
   }
 };
 
+inline constexpr int64_t kRowStatistics = 3;
+
+/// What one rank knows of rows whose vocabulary is cut among several: it has the logits of ids [first_id, first_id +
+/// columns). statistics[n] = the largest of them, the sum of exp(logit - the largest), and the logit of labels[n], or 0
+/// where it is not among them. statistics [N, kRowStatistics] f32, overwritten; logits [N, V'], V' >= columns: what is
+/// behind them is padding; labels [N] i32.
+template <class T>
+struct CrossEntropyPart {
+  static constexpr std::string_view kName = "cross_entropy_part";
+  T statistics, logits, labels;
+  int64_t first_id = 0;
+  int64_t columns = 0;
+
+  template <class F>
+  auto map(F&& f) const {
+    return CrossEntropyPart<decltype(f.in("labels", labels))>{.statistics = f.out("statistics", statistics),
+                                                              .logits = f.in("logits", logits),
+                                                              .labels = f.in("labels", labels),
+                                                              .first_id = first_id,
+                                                              .columns = columns};
+  }
+};
+
+/// CrossEntropy from the statistics of all ranks [R, N, kRowStatistics], merged in rank order: the same losses on every
+/// rank. The gradient is that of this rank's logits; padding becomes 0. `vocab`: of all ranks together.
+template <class T>
+struct CrossEntropyJoined {
+  static constexpr std::string_view kName = "cross_entropy_joined";
+  T losses, log_sum_exp, logits, labels, statistics, state;
+  int64_t first_id = 0;
+  int64_t columns = 0;
+  int64_t vocab = 0;
+  float z_coefficient = 0;
+  bool write_gradient = true;
+
+  template <class F>
+  auto map(F&& f) const {
+    return CrossEntropyJoined<decltype(f.in("labels", labels))>{
+        .losses = f.out("losses", losses),
+        .log_sum_exp = f.out("log_sum_exp", log_sum_exp),
+        .logits = write_gradient ? f.inout("logits", logits) : f.in("logits", logits),
+        .labels = f.in("labels", labels),
+        .statistics = f.in("statistics", statistics),
+        .state = f.inout("state", state),
+        .first_id = first_id,
+        .columns = columns,
+        .vocab = vocab,
+        .z_coefficient = z_coefficient,
+        .write_gradient = write_gradient};
+  }
+};
+
 /// state.loss_sum += sum of losses (double, fixed order); state.supervised_tokens += count of scored labels;
 /// state.z_loss_sum += z_coefficient * sum of log_sum_exp^2 over scored rows (when log_sum_exp is present).
 template <class T>

@@ -92,6 +92,18 @@ struct AdamW {
   }
 };
 
+/// sum += x, element by element. sum f32; x f32 or bf16. Same number of elements.
+template <class T>
+struct Add {
+  static constexpr std::string_view kName = "add";
+  T sum, x;
+
+  template <class F>
+  auto map(F&& f) const {
+    return Add<decltype(f.in("x", x))>{.sum = f.inout("sum", sum), .x = f.in("x", x)};
+  }
+};
+
 /// out = x converted to out's dtype (f32 or bf16), or a plain copy when they are equal. Same number of elements.
 template <class T>
 struct Convert {

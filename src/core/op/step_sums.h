@@ -10,6 +10,11 @@ namespace litespark::op {
 /// Doubles of one rank's message.
 inline constexpr int64_t kNumStepSums = 8;
 
+/// Whether the `index`-th of them is each rank's own: the square sum of what it owns, stop requests, joules.
+constexpr bool is_own_sum(int64_t index) {
+  return index == 4 || index >= 6;
+}
+
 /// sums = loss_sum, z_loss_sum, supervised_tokens, bad_tokens, gradient_square_sum and RankCounts of `state`. sums
 /// [kNumStepSums] f64, overwritten; counts are exact up to 2^53.
 template <class T>
@@ -24,15 +29,18 @@ struct PutStepSums {
 };
 
 /// The fields that PutStepSums names, in `state`, = their sums over the rows of `sums` [R, kNumStepSums], added in row
-/// order: the same bits on every rank. A NaN of one rank is a NaN on all.
+/// order: the same bits on every rank. A NaN of one rank is a NaN on all. Of every `replica_ranks` rows in a row, whose
+/// ranks saw the same tokens, the first alone counts for losses and token counts.
 template <class T>
 struct TakeStepSums {
   static constexpr std::string_view kName = "take_step_sums";
   T state, sums;
+  int replica_ranks = 1;
 
   template <class F>
   auto map(F&& f) const {
-    return TakeStepSums<decltype(f.in("sums", sums))>{.state = f.inout("state", state), .sums = f.in("sums", sums)};
+    return TakeStepSums<decltype(f.in("sums", sums))>{
+        .state = f.inout("state", state), .sums = f.in("sums", sums), .replica_ranks = replica_ranks};
   }
 };
 

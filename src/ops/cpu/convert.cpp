@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversion between f32 and bf16, or a plain copy.
+// Conversion between f32 and bf16, or a plain copy, and the sum of two tensors.
 #include <cstddef>
 
 #include "ops/cpu/cpu_backend_impl.h"
@@ -21,6 +21,15 @@ void CpuBackend::run(const op::Convert<Tensor>& op) {
   auto* out = static_cast<std::byte*>(op.out.data);
   parallel_ranges(threads_, op.x.num_elements(), kElementsPerBlock, [&](int64_t begin, int64_t end) {
     convert(x + begin * x_bytes, out + begin * out_bytes, end - begin);
+  });
+}
+
+void CpuBackend::run(const op::Add<Tensor>& op) {
+  const auto add = kernel_table(isa_).add[index_of(op.x.dtype)];
+  const int64_t x_bytes = dtype_bytes(op.x.dtype);
+  const auto* x = static_cast<const std::byte*>(op.x.data);
+  parallel_ranges(threads_, op.x.num_elements(), kElementsPerBlock, [&](int64_t begin, int64_t end) {
+    add(op.sum.as<float>() + begin, x + begin * x_bytes, end - begin);
   });
 }
 

@@ -18,25 +18,33 @@ namespace {
 constexpr int64_t kRowsPerBlock = 16;
 constexpr int64_t kTableRowsPerBlock = 64;
 
-bool is_valid(int32_t id, int64_t vocab) {
+bool is_valid(int64_t id, int64_t vocab) {
   return id >= 0 && id < vocab;
 }
 
-/// Stable counting sort: positions with id v are order[starts[v]] .. order[starts[v + 1] - 1], in token order. Ids
-/// outside the vocabulary are left out.
-void sort_by_id(const int32_t* ids, int64_t num_tokens, int64_t vocab, int32_t* starts, int32_t* order) {
-  std::fill(starts, starts + vocab + 1, 0);
+/// The ids that a table holds.
+struct HeldIds {
+  int64_t first = 0;
+  int64_t count = 0;
+  bool contains(int32_t id) const { return is_valid(id - first, count); }
+  int64_t row(int32_t id) const { return id - first; }
+};
+
+/// Stable counting sort: positions of row v are order[starts[v]] .. order[starts[v + 1] - 1], in token order. Ids that
+/// the table does not hold are left out.
+void sort_by_id(const int32_t* ids, int64_t num_tokens, const HeldIds& held, int32_t* starts, int32_t* order) {
+  std::fill(starts, starts + held.count + 1, 0);
   for (int64_t n = 0; n < num_tokens; ++n) {
-    if (is_valid(ids[n], vocab)) ++starts[ids[n]];
+    if (held.contains(ids[n])) ++starts[held.row(ids[n])];
   }
   int32_t total = 0;
-  for (int64_t v = 0; v <= vocab; ++v) {
+  for (int64_t v = 0; v <= held.count; ++v) {
     total += starts[v];
     starts[v] = total;
   }
   // Walking backwards turns each row's end into its start.
   for (int64_t n = num_tokens - 1; n >= 0; --n) {
-    if (is_valid(ids[n], vocab)) order[--starts[ids[n]]] = static_cast<int32_t>(n);
+    if (held.contains(ids[n])) order[--starts[held.row(ids[n])]] = static_cast<int32_t>(n);
   }
 }
 
@@ -57,7 +65,8 @@ void lookup_joined(const op::EmbeddingForward<Tensor>& op, int64_t id, std::byte
 
 void CpuBackend::run(const op::EmbeddingForward<Tensor>& op) {
   const int64_t num_tokens = op.ids.num_elements();
-  const int64_t vocab = op.table.rows();
+  const HeldIds held{.first = op.first_id, .count = op.table.rows()};
+  const int64_t vocab = op.vocab > 0 ? op.vocab : held.count;
   const int64_t channels = op.table.columns();
   const int32_t* ids = op.ids.as<int32_t>();
   auto* state = static_cast<StepState*>(op.state.data);
@@ -69,10 +78,11 @@ void CpuBackend::run(const op::EmbeddingForward<Tensor>& op) {
   const Rows out(op.out);
   parallel_ranges(threads_, num_tokens, kRowsPerBlock, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
-      if (is_valid(ids[n], vocab) && is_split) {
-        lookup_joined(op, ids[n], static_cast<std::byte*>(out.row(n)), convert);
-      } else if (is_valid(ids[n], vocab)) {
-        convert(table.row(ids[n]), out.row(n), channels);
+      const bool is_here = is_valid(ids[n], vocab) && held.contains(ids[n]);
+      if (is_here && is_split) {
+        lookup_joined(op, held.row(ids[n]), static_cast<std::byte*>(out.row(n)), convert);
+      } else if (is_here) {
+        convert(table.row(held.row(ids[n])), out.row(n), channels);
       } else {
         std::memset(out.row(n), 0, static_cast<size_t>(out.row_bytes()));
       }
@@ -86,7 +96,7 @@ void CpuBackend::run(const op::EmbeddingBackward<Tensor>& op) {
   const int64_t channels = op.dtable.columns();
   int32_t* starts = op.scratch.as<int32_t>();
   int32_t* order = starts + vocab + 1;
-  sort_by_id(op.ids.as<int32_t>(), num_tokens, vocab, starts, order);
+  sort_by_id(op.ids.as<int32_t>(), num_tokens, {.first = op.first_id, .count = vocab}, starts, order);
   float* dtable = op.dtable.as<float>();
   const auto add = kernel_table(isa_).add[index_of(op.dout.dtype)];
   const Rows dout(op.dout);

@@ -68,7 +68,7 @@ struct SoftmaxStatistics {
   double sum;
 };
 
-/// logits[v] = exp(logits[v] - maximum) * scale, less 1 at the label.
+/// logits[v] = exp(logits[v] - maximum) * scale, less 1 at the label; -1: the label is not among them.
 struct SoftmaxGradientRow {
   void* logits;
   int64_t size;

@@ -35,10 +35,12 @@ void softmax_gradient(const SoftmaxGradientRow& row) {
   const Vec shift = Vec::broadcast(row.maximum);
   const Vec scale = Vec::broadcast(row.scale);
   const TailPart<Vec> one_element{1};
-  const Vec at_label = vec_exp(one_element.load(logits + row.label) - shift) * scale - Vec::broadcast(1.0f);
+  const bool has_label = row.label >= 0;
+  T* const label = logits + (has_label ? row.label : 0);
+  const Vec at_label = vec_exp(one_element.load(label) - shift) * scale - Vec::broadcast(1.0f);
   for_each_part<Vec>(
       row.size, [&](auto part, int64_t i) { part.store(logits + i, vec_exp(part.load(logits + i) - shift) * scale); });
-  one_element.store(logits + row.label, at_label);
+  if (has_label) one_element.store(label, at_label);
 }
 
 }  // namespace litespark::cpu

@@ -25,7 +25,10 @@ void CpuBackend::run(const op::TakeStepSums<Tensor>& op) {
   std::array<double, op::kNumStepSums> sums{};
   const double* row = op.sums.as<double>();
   for (int64_t rank = 0; rank < op.sums.rows(); ++rank) {
-    for (double& sum : sums) sum += *row++;
+    const bool leads = rank % op.replica_ranks == 0;
+    for (int64_t i = 0; i < op::kNumStepSums; ++i, ++row) {
+      if (leads || op::is_own_sum(i)) sums[static_cast<size_t>(i)] += *row;
+    }
   }
   auto& state = *static_cast<StepState*>(op.state.data);
   state.loss_sum = sums[0];

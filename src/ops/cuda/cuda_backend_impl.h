@@ -92,11 +92,14 @@ class CudaBackend final : public Backend {
   void run(const op::SwiGluForward<Tensor>& op) override;
   void run(const op::SwiGluBackward<Tensor>& op) override;
   void run(const op::CrossEntropy<Tensor>& op) override;
+  void run(const op::CrossEntropyPart<Tensor>& op) override;
+  void run(const op::CrossEntropyJoined<Tensor>& op) override;
   void run(const op::LossReduce<Tensor>& op) override;
   void run(const op::GradientSquareSum<Tensor>& op) override;
   void run(const op::StepDecision<Tensor>& op) override;
   void run(const op::AdamW<Tensor>& op) override;
   void run(const op::Convert<Tensor>& op) override;
+  void run(const op::Add<Tensor>& op) override;
   void run(const op::OffloadStore<Tensor>& op) override;
   void run(const op::OffloadFetch<Tensor>& op) override;
   void run(const op::OffloadWait<Tensor>& op) override;

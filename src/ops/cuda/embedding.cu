@@ -20,6 +20,8 @@ struct LookupArgs {
   const int32_t* ids;
   StepState* state;
   int64_t vocab;
+  int64_t first_id;
+  int64_t rows;  // of the table
   int columns;
 };
 
@@ -32,7 +34,9 @@ void launch_lookup(const op::EmbeddingForward<Tensor>& op, cudaStream_t stream) 
                                     .table = op.table.as<Table>(),
                                     .ids = op.ids.as<int32_t>(),
                                     .state = static_cast<StepState*>(op.state.data),
-                                    .vocab = op.table.rows(),
+                                    .vocab = op.vocab > 0 ? op.vocab : op.table.rows(),
+                                    .first_id = op.first_id,
+                                    .rows = op.table.rows(),
                                     .columns = static_cast<int>(op.table.columns())};
   const unsigned grid = grid_size(op.kName, op.out.rows());
   const bool is_wide = args.columns % kVectorWidth == 0;
@@ -70,11 +74,13 @@ __global__ void embedding_forward_kernel(LookupArgs<Out, Table> args) {
   if (!is_known && threadIdx.x == 0) {
     atomicAdd(reinterpret_cast<unsigned long long*>(&args.state->bad_tokens), 1ull);
   }
-  const Table* source = args.table + static_cast<int64_t>(id) * args.columns;
+  const int64_t row = id - args.first_id;
+  const bool is_here = is_known && row >= 0 && row < args.rows;
+  const Table* source = args.table + row * args.columns;
   Out* out = args.out + token * args.columns;
   for (int c = static_cast<int>(threadIdx.x) * kWidth; c < args.columns; c += static_cast<int>(blockDim.x) * kWidth) {
     float values[kWidth] = {};
-    if (is_known) load_floats(source + c, values);
+    if (is_here) load_floats(source + c, values);
     store_floats(out + c, values);
   }
 }

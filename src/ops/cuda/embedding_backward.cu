@@ -20,8 +20,14 @@ struct TokenGroups {
   int32_t* order;   // [N] tokens, grouped
   int64_t tokens;
   int64_t vocab;
+  int64_t first_id;  // of the table
 
   __device__ bool is_known(int id) const { return id >= 0 && id < vocab; }
+  /// The row of a token; -1: the table does not hold it.
+  __device__ int id_of(int64_t token) const {
+    const int64_t row = ids[token] - first_id;
+    return row >= 0 && row < vocab ? static_cast<int>(row) : -1;
+  }
 };
 
 inline constexpr int kTokenThreads = 256;
@@ -80,7 +86,8 @@ void CudaBackend::run(const op::EmbeddingBackward<Tensor>& op) {
                            .starts = scratch + tokens,
                            .order = scratch + tokens + op.dtable.rows() + 1,
                            .tokens = tokens,
-                           .vocab = op.dtable.rows()};
+                           .vocab = op.dtable.rows(),
+                           .first_id = op.first_id};
   launch_grouping(groups, context_.stream);
   visit_float_dtype(op.kName, op.dout.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -105,7 +112,7 @@ namespace {
 __global__ void __launch_bounds__(kTokenThreads) count_ids_kernel(TokenGroups groups) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int64_t token = static_cast<int64_t>(blockIdx.x) * kTokenThreads + threadIdx.x;
-  const int id = token < groups.tokens ? groups.ids[token] : -1;
+  const int id = token < groups.tokens ? groups.id_of(token) : -1;
   const bool is_known = groups.is_known(id);
   const unsigned peers = __match_any_sync(kFullWarp, is_known ? id : -1);
   const int leader = __ffs(static_cast<int>(peers)) - 1;
@@ -119,7 +126,7 @@ __global__ void __launch_bounds__(kTokenThreads) count_ids_kernel(TokenGroups gr
 __global__ void __launch_bounds__(kTokenThreads) place_groups_kernel(TokenGroups groups) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int64_t token = static_cast<int64_t>(blockIdx.x) * kTokenThreads + threadIdx.x;
-  const int id = token < groups.tokens ? groups.ids[token] : -1;
+  const int id = token < groups.tokens ? groups.id_of(token) : -1;
   const bool is_first = groups.is_known(id) && groups.slots[token] == 0;
   const int size = is_first ? groups.starts[id] : 0;
   int inclusive = size;
@@ -138,9 +145,9 @@ __global__ void __launch_bounds__(kTokenThreads) place_groups_kernel(TokenGroups
 
 __global__ void __launch_bounds__(kTokenThreads) scatter_tokens_kernel(TokenGroups groups) {
   const int64_t token = static_cast<int64_t>(blockIdx.x) * kTokenThreads + threadIdx.x;
-  if (token >= groups.tokens || !groups.is_known(groups.ids[token])) return;
+  if (token >= groups.tokens || !groups.is_known(groups.id_of(token))) return;
   const int slot = max(groups.slots[token], 0);
-  groups.order[-1 - groups.starts[groups.ids[token]] + slot] = static_cast<int32_t>(token);
+  groups.order[-1 - groups.starts[groups.id_of(token)] + slot] = static_cast<int32_t>(token);
 }
 
 /// A lane's columns of one table row.
@@ -186,7 +193,7 @@ struct RunWindow {
     const bool exists = first + lane < known;
     if (exists) {
       token = groups.order[first + lane];
-      id = groups.ids[token];
+      id = groups.id_of(token);
       size = max(-1 - groups.slots[token], 0);
     }
     const unsigned begins = __ballot_sync(kFullWarp, size > 0);
@@ -350,7 +357,7 @@ __device__ void add_long_runs(const GradientArgs<T>& args, int64_t item, LongRun
   int begin = 0;
   int size = 0;
   if (lane < kLongCandidates && position < groups.starts[groups.vocab]) {
-    id = groups.ids[groups.order[position]];
+    id = groups.id_of(groups.order[position]);
     begin = -1 - groups.starts[id];
     if (position - begin < kShortRun) size = -1 - groups.slots[groups.order[begin]];
   }

@@ -20,11 +20,13 @@ __global__ void put_step_sums_kernel(double* sums, const StepState* state) {
   sums[7] = state->counts.joules;
 }
 
-__global__ void take_step_sums_kernel(StepState* state, const double* rows, int64_t ranks) {
+__global__ void take_step_sums_kernel(StepState* state, const double* rows, int64_t ranks, int replica_ranks) {
   double sums[op::kNumStepSums] = {};
   for (int64_t rank = 0; rank < ranks; ++rank) {
 #pragma unroll
-    for (int64_t i = 0; i < op::kNumStepSums; ++i) sums[i] += rows[rank * op::kNumStepSums + i];
+    for (int64_t i = 0; i < op::kNumStepSums; ++i) {
+      if (rank % replica_ranks == 0 || op::is_own_sum(i)) sums[i] += rows[rank * op::kNumStepSums + i];
+    }
   }
   state->loss_sum = sums[0];
   state->z_loss_sum = sums[1];
@@ -46,7 +48,7 @@ void CudaBackend::run(const op::PutStepSums<Tensor>& op) {
 
 void CudaBackend::run(const op::TakeStepSums<Tensor>& op) {
   take_step_sums_kernel<<<1, 1, 0, context_.stream>>>(static_cast<StepState*>(op.state.data), op.sums.as<double>(),
-                                                      op.sums.rows());
+                                                      op.sums.rows(), op.replica_ranks);
   check_launch(op.kName);
 }
 
