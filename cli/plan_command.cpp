@@ -121,7 +121,7 @@ class PlanCommand final : public Command {
     std::optional<SearchQuestion> question;
     if (request_.search) question = search_question(request_, forecast);
     if (json_) {
-      std::cout << "{\"model\": {\"parameters\": " << program.params.num_parameters
+      std::cout << "{\"model\": {\"parameters\": " << program.whole_params.num_parameters
                 << "}, \"memory\": " << memory_table_json(table)
                 << ", \"micro_batch\": " << counts_json(count_micro_batch(program))
                 << ", \"forecast\": " << forecast_json(forecast);

@@ -32,7 +32,7 @@ void RunMemory::opened(const Backend& backend) {
 
 std::string RunMemory::plan(const Program& program, const std::string& headline) {
   headline_ = headline;
-  num_parameters_ = program.params.num_parameters;
+  num_parameters_ = program.whole_params.num_parameters;
   table_ = make_memory_table(program);
   return format_memory_table(table_);
 }

@@ -95,7 +95,7 @@ std::string run_headline(const RunConfig& config, const Program& program) {
     const std::string text = value_text(*fields.find(path));
     return text.substr(1, text.size() - 2);
   };
-  return family_name(shape.family) + ", " + count_text(program.params.num_parameters) + " parameters (" +
+  return family_name(shape.family) + ", " + count_text(program.whole_params.num_parameters) + " parameters (" +
          std::to_string(shape.num_hidden_layers) + " x " + std::to_string(shape.hidden_size) + "); " +
          std::to_string(config.train.micro_batch) + " x " + std::to_string(config.data.seq_len) +
          " tokens at a time, " + count_text(config.tokens_per_step()) + " a step; " + value("precision.compute") +

@@ -158,7 +158,7 @@ class TrainingRun {
         store_(std::move(start.store)),
         command_(std::move(start.command)),
         context_{.config = executor_.program().config,
-                 .params = executor_.program().params,
+                 .params = executor_.program().whole_params,
                  .identity = run_identity(config, executor_.program().config, source_->fingerprint()),
                  .tuning = is_first() ? from_first_rank(ranks, backend, backend.tuning()) : backend.tuning(),
                  .run_toml = run_config_toml(config),
@@ -184,7 +184,7 @@ class TrainingRun {
     memory_.prepared([this] { return loader_ ? loader_->held_bytes() : 0; });
   }
 
-  bool is_first() const { return executor_.program().options.data_rank == 0; }
+  bool is_first() const { return executor_.program().options.world_rank() == 0; }
 
   /// What every rank but the first does.
   RunEnd run_silently() {
@@ -261,7 +261,7 @@ class TrainingRun {
     TrainerOptions options = trainer_options(config_);
     if (is_first()) return options;
     const bool is_gpu = executor_.backend().device() == Device::kCuda;
-    energy_.emplace(config_, is_gpu, executor_.program().options.data_rank);
+    energy_.emplace(config_, is_gpu, executor_.program().options.world_rank());
     options.joules_of_rank = [this] { return energy_->joules(); };
     return options;
   }
@@ -396,7 +396,7 @@ class TrainCommand final : public Command {
     (void)share_choices(ranks, backend, {.config = config, .checkpoint = start.checkpoint});
     Program program = make_llama_program(model, training_options(config), backend.sizes());
     const std::string headline = run_headline(config, program);
-    std::cout << headline << decay_groups_text(program.params) << "\n"
+    std::cout << headline << decay_groups_text(program.whole_params) << "\n"
               << memory.plan(program, headline.substr(0, headline.find('\n'))) << std::endl;
     write_forecast(config, model, program, backend);
     TrainingRun training(config, std::move(start), std::move(program), backend, memory, ranks);
@@ -411,7 +411,8 @@ class TrainCommand final : public Command {
     require_right_matmul(backend, given.precision.compute);
     const SharedChoices choices = share_choices(&ranks, backend, {.config = given, .checkpoint = {}});
     ProgramOptions options = training_options(choices.config);
-    options.data_rank = ranks.rank();
+    options.data_rank = ranks.rank() / options.tensor_ranks;
+    options.tensor_rank = ranks.rank() % options.tensor_ranks;
     Program program = make_llama_program(model, options, backend.sizes());
     backend.set_tuning(from_first_rank(&ranks, backend, std::map<std::string, std::string>{}));
     TrainingRun training(choices.config,

@@ -32,9 +32,8 @@ void refuse_unsupported(const RunConfig& config) {
     throw ConfigError(key, "is not supported yet", found, expected);
   };
   if (config.task != Task::kPretrain) refuse("task", "another task", "pretrain");
-  if (config.cluster.gpus != config.cluster.data_parallel()) {
-    refuse("cluster.tp", "tensor, pipeline or context parallel ranks", "1, as cluster.pp and cluster.cp");
-  }
+  if (config.cluster.pp > 1) refuse("cluster.pp", "pipeline stages", "1");
+  if (config.cluster.cp > 1) refuse("cluster.cp", "context-parallel ranks", "1");
   if (config.train.eval_every > 0 && config.data.source == DataSource::kSynthetic && config.train.eval_batches == 0) {
     throw ConfigError("train.eval_batches", "synthetic data has no end", 0, "1 or more");
   }

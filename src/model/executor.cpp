@@ -12,12 +12,12 @@ constexpr const char* kMayBeEarlier = "; an op before it may have failed: device
 void require_ranks(const ProgramOptions& options, const Communicator* communicator) {
   const int64_t ranks = communicator == nullptr ? 1 : communicator->size();
   const int64_t rank = communicator == nullptr ? 0 : communicator->rank();
-  if (options.data_ranks == ranks && options.data_rank == rank) return;
+  if (options.world_ranks() == ranks && options.world_rank() == rank) return;
   const auto text = [](int64_t which, int64_t of) {
     return "rank " + std::to_string(which) + " of " + std::to_string(of);
   };
   throw InternalError("executor", "the communicator is not the program's", text(rank, ranks),
-                      text(options.data_rank, options.data_ranks));
+                      text(options.world_rank(), options.world_ranks()));
 }
 
 }  // namespace
@@ -25,6 +25,7 @@ void require_ranks(const ProgramOptions& options, const Communicator* communicat
 Executor::Executor(Program program, Backend& backend, Communicator* communicator)
     : program_(std::move(program)), backend_(backend), communicator_(communicator) {
   require_ranks(program_.options, communicator_);
+  if (communicator_ != nullptr) form_groups();
   persistent_ = backend_.allocate(program_.memory->persistent_bytes());
   arena_ = backend_.allocate(program_.memory->arena_bytes());
   if (program_.memory->host_bytes() > 0) host_ = backend_.allocate_pinned(program_.memory->host_bytes());
@@ -37,6 +38,27 @@ Executor::Executor(Program program, Backend& backend, Communicator* communicator
     write(program_.rope_table, rope.data(), static_cast<int64_t>(rope.size() * sizeof(float)));
   }
   for (const auto& [phase, tape] : program_.tapes) bind_phase(phase, tape);
+}
+
+void Executor::form_groups() {
+  const ProgramOptions& options = program_.options;
+  if (options.data_ranks == 1 || options.tensor_ranks == 1) return;
+  tensor_group_ = communicator_->split(static_cast<int>(options.data_rank));
+  data_group_ = communicator_->split(static_cast<int>(options.tensor_rank));
+}
+
+Communicator* Executor::communicator(op::CommGroup group) const {
+  const ProgramOptions& options = program_.options;
+  switch (group) {
+    case op::CommGroup::kData:
+      if (options.data_ranks == 1) return nullptr;
+      return data_group_ ? data_group_.get() : communicator_;
+    case op::CommGroup::kTensor:
+      if (options.tensor_ranks == 1) return nullptr;
+      return tensor_group_ ? tensor_group_.get() : communicator_;
+    case op::CommGroup::kWorld: return communicator_;
+  }
+  throw InternalError("executor", "unknown group of ranks", static_cast<int>(group), "a CommGroup");
 }
 
 void Executor::bind_phase(Phase phase, const Tape& tape) {
@@ -88,16 +110,24 @@ void Executor::run_op(const BoundPhase& bound_phase, size_t index) {
   }
 }
 
+void Executor::communicate(const op::AllReduce<Tensor>& op) {
+  Communicator* const among = communicator(op.group);
+  calls_[static_cast<size_t>(op.call)] = {among, among->all_reduce(op.data, Reduction::kSum)};
+}
+
 void Executor::communicate(const op::ReduceScatter<Tensor>& op) {
-  calls_[static_cast<size_t>(op.call)] = communicator_->reduce_scatter(op.shard, op.data, Reduction::kSum);
+  Communicator* const among = communicator(op.group);
+  calls_[static_cast<size_t>(op.call)] = {among, among->reduce_scatter(op.shard, op.data, Reduction::kSum)};
 }
 
 void Executor::communicate(const op::AllGather<Tensor>& op) {
-  calls_[static_cast<size_t>(op.call)] = communicator_->all_gather(op.data, op.shard);
+  Communicator* const among = communicator(op.group);
+  calls_[static_cast<size_t>(op.call)] = {among, among->all_gather(op.data, op.shard)};
 }
 
 void Executor::communicate(const op::CommWait<Tensor>& op) {
-  communicator_->wait(calls_[static_cast<size_t>(op.call)]);
+  const Call& call = calls_[static_cast<size_t>(op.call)];
+  call.among->wait(call.ticket);
 }
 
 void Executor::run_ops(const BoundPhase& bound_phase) {

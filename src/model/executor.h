@@ -31,14 +31,16 @@ class OpObserver {
 class Executor {
  public:
   /// Allocates exactly Program::memory's total, binds and validates every op. Throws ConfigError when the memory is not
-  /// there, InternalError when a tape breaks an op's contract. `communicator`: of the program's data ranks, where there
-  /// are several; outlives this.
+  /// there, InternalError when a tape breaks an op's contract. `communicator`: of all ranks of the program, where there
+  /// are several, which make theirs at the same point; outlives this.
   Executor(Program program, Backend& backend, Communicator* communicator = nullptr);
 
   const Program& program() const { return program_; }
   Backend& backend() const { return backend_; }
-  /// nullptr where there is one rank.
+  /// Of all ranks; nullptr where there is one.
   Communicator* communicator() const { return communicator_; }
+  /// Of this rank's group; nullptr where it is alone in it.
+  Communicator* communicator(op::CommGroup group) const;
   /// Bytes really allocated on the device: the plan's total.
   int64_t allocated_bytes() const;
 
@@ -109,6 +111,7 @@ class Executor {
   void run_observed(const BoundPhase& bound_phase);
   void run_op(const BoundPhase& bound_phase, size_t index);
   void bind_phase(Phase phase, const Tape& tape);
+  void form_groups();
   void communicate(const op::AllReduce<Tensor>& op);
   void communicate(const op::ReduceScatter<Tensor>& op);
   void communicate(const op::AllGather<Tensor>& op);
@@ -120,8 +123,13 @@ class Executor {
 
   Program program_;
   Backend& backend_;
+  struct Call {
+    Communicator* among = nullptr;
+    CommTicket ticket;
+  };
   Communicator* communicator_;
-  std::vector<CommTicket> calls_;  ///< under way, by the number that the tape gives them
+  std::unique_ptr<Communicator> tensor_group_, data_group_;  ///< where they are not all ranks
+  std::vector<Call> calls_;                                  ///< under way, by the number that the tape gives them
   std::unique_ptr<DeviceMemory> persistent_;
   std::unique_ptr<DeviceMemory> arena_;
   std::unique_ptr<DeviceMemory> host_;  ///< pinned; absent when the plan has no host tensors

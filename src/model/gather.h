@@ -9,8 +9,9 @@
 
 namespace litespark {
 
-/// A moment of all parameters as f32, [ParamTable::flat_size] in flat order. All ranks call it between two steps, in
-/// the same order; those that give an empty `flat` only send. The gradients' memory is used on the way.
+/// A moment of all parameters as f32, in flat order of Program::whole_params, [its flat_size]. All ranks call it
+/// between two steps, in the same order; those that give an empty `flat` only send. The gradients' memory is used on
+/// the way.
 void gather_moment(Executor& executor, TensorId ParamTensors::*moment, std::span<float> flat);
 
 /// The f32 values of all parameters, exact in every form, likewise. Weights are whole on every rank afterwards.

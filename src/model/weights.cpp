@@ -8,6 +8,7 @@
 #include "core/rng.h"
 #include "core/threads.h"
 #include "io/hf_folder.h"
+#include "spec/param_cut.h"
 
 namespace litespark {
 namespace {
@@ -22,17 +23,19 @@ constexpr int64_t kConvertGrain = 4000000;
 /// Values drawn at a time: what stands beside the model while its weights are made.
 constexpr int64_t kInitPiece = int64_t{1} << 20;
 
-/// Elements [first, first + values.size()) of a parameter at the start of a training from scratch.
+/// Elements [first, first + values.size()) of a parameter at the start of a training from scratch. Each is drawn by its
+/// place in the whole parameter, so that all ways to cut it begin with the same bits.
 void draw_initial_values(const ParamSpec& spec, const RandomStream& random, int64_t first, std::span<float> values) {
-  if (spec.init != ParamInit::kNormal) {
-    std::fill(values.begin(), values.end(), spec.init == ParamInit::kOnes ? 1.0f : 0.0f);
-    return;
-  }
+  if (spec.init == ParamInit::kZeros) return std::fill(values.begin(), values.end(), 0.0f);
   parallel_stretches(std::ssize(values), kInitGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      values[static_cast<size_t>(i)] =
-          static_cast<float>(random.normal(static_cast<uint64_t>(first + i)) * spec.init_std);
-    }
+    std::fill(values.begin() + begin, values.begin() + end, 0.0f);
+    for_cut_stretches(spec, first + begin, first + end, [&](int64_t at, int64_t whole_at, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        const double drawn =
+            spec.init == ParamInit::kOnes ? 1.0 : random.normal(static_cast<uint64_t>(whole_at + i)) * spec.init_std;
+        values[static_cast<size_t>(at + i - first)] = static_cast<float>(drawn);
+      }
+    });
   });
 }
 
@@ -150,11 +153,16 @@ void read_floats(const Executor& executor, TensorId id, std::span<float> values,
 }
 
 void set_parameter(Executor& executor, int64_t param, std::span<const float> values) {
-  const ParamSpec& spec = executor.program().params.params.at(static_cast<size_t>(param));
-  if (std::ssize(values) != spec.shape.num_elements()) {
-    throw InternalError("weights", "values of a parameter", values.size(), spec.shape.num_elements());
+  const auto index = static_cast<size_t>(param);
+  const ParamSpec& whole = executor.program().whole_params.params.at(index);
+  if (std::ssize(values) != whole.shape.num_elements()) {
+    throw InternalError("weights", "values of a parameter", values.size(), whole.shape.num_elements());
   }
-  set_part(executor, param, 0, values);
+  const ParamSpec& spec = executor.program().params.params[index];
+  if (!spec.cut) return set_part(executor, param, 0, values);
+  std::vector<float> stored(static_cast<size_t>(spec.shape.num_elements()));
+  cut_values(spec, values, stored);
+  set_part(executor, param, 0, stored);
 }
 
 void read_parameter(const Executor& executor, int64_t param, std::span<float> values, SideReader* side) {
@@ -199,8 +207,8 @@ void pack_weights(Executor& executor) {
 
 void load_weights(Executor& executor, const std::filesystem::path& folder) {
   HfFolder weights = HfFolder::open(folder);
-  weights.check(executor.program().config, executor.program().params);
-  const std::vector<ParamSpec>& params = executor.program().params.params;
+  weights.check(executor.program().config, executor.program().whole_params);
+  const std::vector<ParamSpec>& params = executor.program().whole_params.params;
   for (size_t index = 0; index < params.size(); ++index) {
     std::vector<float> values(static_cast<size_t>(params[index].shape.num_elements()));
     weights.read_parameter(params[index], values);

@@ -21,7 +21,7 @@ StepSeconds tape_step(const ForecastQuestion& question, const Workload& workload
   StepSeconds step = program_seconds(question.program, question.config.train.accumulation, question.hardware);
   step.tokens_per_second = workload.step_tokens() / step.total;
   step.model_tflops = workload.shape.training_flops_per_token(static_cast<double>(workload.seq_len)) *
-                      step.tokens_per_second / static_cast<double>(workload.layout.dp) / 1e12;
+                      step.tokens_per_second / static_cast<double>(workload.layout.gpus()) / 1e12;
   return step;
 }
 
@@ -59,12 +59,13 @@ Workload workload_of_run(const RunConfig& config, const ModelConfig& model) {
 }
 
 bool goes_by_tape(const ClusterSection& cluster) {
-  return cluster.tp == 1 && cluster.pp == 1 && cluster.cp == 1 && cluster.ep == 1;
+  return cluster.pp == 1 && cluster.cp == 1 && cluster.ep == 1;
 }
 
 ProgramOptions planned_options(const RunConfig& config) {
   ProgramOptions options = training_options(config);
-  if (goes_by_tape(config.cluster)) options.data_ranks = config.cluster.data_parallel();
+  // A layout that has no tape of its own is shown beside that of one tensor-parallel rank's weights.
+  if (!goes_by_tape(config.cluster)) options.tensor_ranks = 1;
   return options;
 }
 
@@ -85,9 +86,9 @@ RunForecast forecast_run(const ForecastQuestion& question) {
   out.hardware = question.hardware;
   out.workload = workload_of_run(question.config, question.model);
   out.goes_by_tape = goes_by_tape(question.config.cluster);
-  if (out.goes_by_tape && question.program.options.data_ranks != out.workload.layout.dp) {
-    throw InternalError("plan", "the program is for other ranks", question.program.options.data_ranks,
-                        out.workload.layout.dp);
+  if (out.goes_by_tape && question.program.options.world_ranks() != out.workload.layout.gpus()) {
+    throw InternalError("plan", "the program is for other ranks", question.program.options.world_ranks(),
+                        out.workload.layout.gpus());
   }
   if (out.goes_by_tape) {
     out.step = tape_step(question, out.workload);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forecast of a run file on given hardware: time of a step, memory of a device, energy, carbon and money of the
-// whole run. A run on one device or with data parallelism alone goes by its own tape; other layouts by closed forms.
+// whole run. A run on one device, or with data and tensor parallelism, goes by its own tape; other layouts
+// by closed forms.
 #pragma once
 
 #include <string>
@@ -45,10 +46,10 @@ struct RunForecast {
 /// What a run file asks for, as a workload. Throws ConfigError for a layout that cannot be.
 Workload workload_of_run(const RunConfig& config, const ModelConfig& model);
 
-/// Whether training runs this layout by a tape of one rank: data parallelism alone.
+/// Whether training runs this layout, by tapes: data and tensor parallelism.
 bool goes_by_tape(const ClusterSection& cluster);
 
-/// training_options, shared between the data-parallel ranks where that is all.
+/// training_options; where the layout has no tapes, those of its data-parallel ranks alone.
 ProgramOptions planned_options(const RunConfig& config);
 
 RunForecast forecast_run(const ForecastQuestion& question);

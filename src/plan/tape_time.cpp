@@ -30,7 +30,9 @@ class TapeClock {
   TapeClock(const Program& program, const Hardware& hardware)
       : program_(program),
         hardware_(with_searched_matmuls(hardware, program.options.compute)),
-        group_(strided_group(program.options.data_ranks, 1, hardware)) {}
+        data_(strided_group(program.options.data_ranks, program.options.tensor_ranks, hardware)),
+        tensor_(strided_group(program.options.tensor_ranks, 1, hardware)),
+        world_(strided_group(program.options.world_ranks(), 1, hardware)) {}
 
   void run(Phase phase, int64_t times = 1) {
     const Tape* const tape = program_.tape(phase);
@@ -43,7 +45,7 @@ class TapeClock {
 
   /// Whatever is under way ends with the step.
   StepSeconds end() {
-    wait_until(communicator_free_);
+    wait_until(communicator_free_, step_.gradients);
     step_.total = now_;
     return step_;
   }
@@ -51,25 +53,35 @@ class TapeClock {
  private:
   void run_op(const op::AnyOp<TensorId>& any, bool is_update) {
     if (const auto* scatter = std::get_if<op::ReduceScatter<TensorId>>(&any)) {
-      start_call(Collective::kReduceScatter, scatter->data, scatter->call);
+      start_call(Collective::kReduceScatter, *scatter);
     } else if (const auto* gather = std::get_if<op::AllGather<TensorId>>(&any)) {
-      start_call(Collective::kAllGather, gather->data, gather->call);
+      start_call(Collective::kAllGather, *gather);
+    } else if (const auto* sum = std::get_if<op::AllReduce<TensorId>>(&any)) {
+      start_call(Collective::kAllReduce, *sum);
     } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&any)) {
-      wait_until(call_ends_[wait->call]);
+      const Call& call = calls_[wait->call];
+      wait_until(call.end, call.group == op::CommGroup::kTensor ? step_.tensor : step_.gradients);
     } else {
       compute(op_work(any, program_.tensors), is_update);
     }
   }
 
-  void start_call(Collective kind, TensorId data, int call) {
-    const auto bytes = static_cast<double>(program_.tensors[data].bytes());
-    communicator_free_ = std::max(communicator_free_, now_) + collective_seconds(kind, bytes, group_, hardware_);
-    call_ends_[call] = communicator_free_;
+  template <class Op>
+  void start_call(Collective kind, const Op& op) {
+    const auto bytes = static_cast<double>(program_.tensors[op.data].bytes());
+    const double seconds = collective_seconds(kind, bytes, group_of(op.group), hardware_);
+    communicator_free_ = std::max(communicator_free_, now_) + seconds;
+    calls_[op.call] = {.end = communicator_free_, .group = op.group};
   }
 
-  void wait_until(double end) {
+  const Group& group_of(op::CommGroup group) const {
+    if (group == op::CommGroup::kTensor) return tensor_;
+    return group == op::CommGroup::kData ? data_ : world_;
+  }
+
+  void wait_until(double end, double& cause) {
     if (end <= now_) return;
-    step_.gradients += end - now_;
+    cause += end - now_;
     now_ = end;
   }
 
@@ -94,11 +106,15 @@ class TapeClock {
 
   const Program& program_;
   Hardware hardware_;
-  Group group_;
+  Group data_, tensor_, world_;
   StepSeconds step_;
   double now_ = 0;
   double communicator_free_ = 0;
-  std::map<int, double> call_ends_;
+  struct Call {
+    double end = 0;
+    op::CommGroup group = op::CommGroup::kData;
+  };
+  std::map<int, Call> calls_;
 };
 
 }  // namespace

@@ -23,8 +23,18 @@ int sums_call(const Program& program) {
   return static_cast<int>(program.buckets.size()) * 3;
 }
 
+/// Calls among tensor-parallel ranks are waited for at once.
+int tensor_call(const Program& program) {
+  return sums_call(program) + 1;
+}
+
 int num_ranks(const Program& program) {
   return static_cast<int>(program.options.data_ranks);
+}
+
+/// Whether other ranks have the same weights and other data.
+bool has_data_peers(const Program& program) {
+  return program.options.data_ranks > 1;
 }
 
 }  // namespace
@@ -46,6 +56,7 @@ const Bucket* layer_bucket(const Program& program, int64_t layer) {
 }
 
 void start_reduction(Tape& tape, const Program& program, const Bucket& bucket) {
+  if (!has_data_peers(program)) return;
   tape.enter("backward.reduce", bucket.layer);
   tape.push(op::ReduceScatter<TensorId>{.shard = bucket.shard.gradient,
                                         .data = bucket.gradient,
@@ -54,9 +65,11 @@ void start_reduction(Tape& tape, const Program& program, const Bucket& bucket) {
 }
 
 void await_reductions(Tape& tape, const Program& program) {
+  if (!has_data_peers(program)) return;
   for (const Bucket& bucket : program.buckets) {
     tape.enter("backward.reduce", bucket.layer);
-    tape.push(op::CommWait<TensorId>{.tensor = bucket.shard.gradient, .call = reduction_call(program, bucket)});
+    tape.push(
+        op::CommWait<TensorId>{.tensor = bucket.shard.gradient, .source = {}, .call = reduction_call(program, bucket)});
   }
 }
 
@@ -75,6 +88,7 @@ bool is_gathered_early(const Program& program, const Bucket& bucket) {
 }
 
 void start_gather(Tape& tape, const Program& program, const Bucket& bucket) {
+  if (!has_data_peers(program)) return;
   for (size_t i = 0; i < bucket.gathered.size(); ++i) {
     tape.push(op::AllGather<TensorId>{.data = bucket.gathered[i].whole,
                                       .shard = bucket.gathered[i].piece,
@@ -84,8 +98,10 @@ void start_gather(Tape& tape, const Program& program, const Bucket& bucket) {
 }
 
 void await_gather(Tape& tape, const Program& program, const Bucket& bucket) {
+  if (!has_data_peers(program)) return;
   for (size_t i = 0; i < bucket.gathered.size(); ++i) {
-    tape.push(op::CommWait<TensorId>{.tensor = bucket.gathered[i].whole, .call = gather_call(program, bucket, i)});
+    tape.push(op::CommWait<TensorId>{
+        .tensor = bucket.gathered[i].whole, .source = {}, .call = gather_call(program, bucket, i)});
   }
 }
 
@@ -107,23 +123,51 @@ void await_late_gather(Tape& tape, const Program& program, int64_t layer) {
 }
 
 void sum_state(Tape& tape, const Program& program) {
-  if (program.options.data_ranks == 1) return;
+  const ProgramOptions& options = program.options;
+  if (options.world_ranks() == 1) return;
   const TensorId mine = program.step_sums_of_rank;
   tape.push(op::PutStepSums<TensorId>{.sums = mine, .state = program.state});
-  tape.push(op::AllGather<TensorId>{
-      .data = program.step_sums, .shard = mine, .ranks = num_ranks(program), .call = sums_call(program)});
-  tape.push(op::CommWait<TensorId>{.tensor = program.step_sums, .call = sums_call(program)});
-  tape.push(op::TakeStepSums<TensorId>{.state = program.state, .sums = program.step_sums});
+  tape.push(op::AllGather<TensorId>{.data = program.step_sums,
+                                    .shard = mine,
+                                    .ranks = static_cast<int>(options.world_ranks()),
+                                    .group = op::CommGroup::kWorld,
+                                    .call = sums_call(program)});
+  tape.push(op::CommWait<TensorId>{.tensor = program.step_sums, .source = {}, .call = sums_call(program)});
+  tape.push(op::TakeStepSums<TensorId>{
+      .state = program.state, .sums = program.step_sums, .replica_ranks = static_cast<int>(options.tensor_ranks)});
+}
+
+void gather_over_tensor_ranks(Tape& tape, const Program& program, TensorId whole, TensorId piece) {
+  tape.push(op::AllGather<TensorId>{.data = whole,
+                                    .shard = piece,
+                                    .ranks = static_cast<int>(program.options.tensor_ranks),
+                                    .group = op::CommGroup::kTensor,
+                                    .call = tensor_call(program)});
+  tape.push(op::CommWait<TensorId>{.tensor = whole, .source = piece, .call = tensor_call(program)});
+}
+
+void reduce_over_tensor_ranks(Tape& tape, const Program& program, TensorId piece, TensorId whole) {
+  tape.push(op::ReduceScatter<TensorId>{.shard = piece,
+                                        .data = whole,
+                                        .ranks = static_cast<int>(program.options.tensor_ranks),
+                                        .group = op::CommGroup::kTensor,
+                                        .call = tensor_call(program)});
+  tape.push(op::CommWait<TensorId>{.tensor = piece, .source = whole, .call = tensor_call(program)});
+}
+
+void sum_over_tensor_ranks(Tape& tape, const Program& program, TensorId data) {
+  tape.push(op::AllReduce<TensorId>{.data = data, .group = op::CommGroup::kTensor, .call = tensor_call(program)});
+  tape.push(op::CommWait<TensorId>{.tensor = data, .source = {}, .call = tensor_call(program)});
 }
 
 void declare_step_sums(Program& program) {
-  if (program.options.data_ranks == 1) return;
+  if (program.options.world_ranks() == 1) return;
   program.step_sums = program.tensors.add({.name = "step_sums",
                                            .dtype = DType::kF64,
-                                           .shape = {program.options.data_ranks, op::kNumStepSums},
+                                           .shape = {program.options.world_ranks(), op::kNumStepSums},
                                            .owner = Owner::kCommunication,
                                            .storage = Storage::kPersistent});
-  program.step_sums_of_rank = program.tensors.rows(program.step_sums, program.options.data_rank, 1);
+  program.step_sums_of_rank = program.tensors.rows(program.step_sums, program.options.world_rank(), 1);
 }
 
 Tape make_gather_tape(const Program& program) {

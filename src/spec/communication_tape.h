@@ -35,6 +35,12 @@ void await_late_gather(Tape& tape, const Program& program, int64_t layer);
 /// Buckets in the order in which forward reads them.
 std::vector<const Bucket*> forward_order(const Program& program);
 
+/// Calls among the ranks that share a replica, waited for at once: the next op needs what they bring. `whole` [R S]
+/// from each rank's `piece` [S]; `piece` of the sum of every rank's `whole`; the sum itself.
+void gather_over_tensor_ranks(Tape& tape, const Program& program, TensorId whole, TensorId piece);
+void reduce_over_tensor_ranks(Tape& tape, const Program& program, TensorId piece, TensorId whole);
+void sum_over_tensor_ranks(Tape& tape, const Program& program, TensorId data);
+
 /// The step's message: StepState's sums over ranks.
 void sum_state(Tape& tape, const Program& program);
 

@@ -57,7 +57,7 @@ std::vector<BlockActivations> LlamaEmitter::recomputed_segment(const std::vector
 }
 
 void LlamaEmitter::backward_norm(const NormBackward& norm, const ResidualGradient& gradient) {
-  const int64_t hidden = program_.config.hidden_size;
+  const int64_t hidden = config_.hidden_size;
   const ParamTensors& weight = param(norm.role, norm.layer);
   tape_.enter("backward.norm", norm.layer);
   tape_.push(op::RmsNormBackward<TensorId>{
@@ -69,7 +69,7 @@ void LlamaEmitter::backward_norm(const NormBackward& norm, const ResidualGradien
       .rstd = norm.rstd,
       .weight = weight.master,
       .partials = temporary(tape_.phase() + ".norm_partials", DType::kF32,
-                            {ceil_div(num_tokens(), op::kRmsNormRowsPerBlock), hidden}, Owner::kScratch),
+                            {ceil_div(stream_rows(), op::kRmsNormRowsPerBlock), hidden}, Owner::kScratch),
       .abs_max = norm.abs_max,
       .first = norm.first,
       .accumulate = accumulate_});
@@ -101,7 +101,7 @@ void LlamaEmitter::backward_mlp(const BlockActivations& block, int64_t layer, co
 
 // 4 and 3 backwards, in place on the gradient of q, k, v.
 void LlamaEmitter::backward_positions(const BlockActivations& block, int64_t layer, TensorId dqkv) {
-  const ModelConfig& config = program_.config;
+  const ModelConfig& config = config_;
   const int num_heads = static_cast<int>(config.num_attention_heads);
   const int num_kv_heads = static_cast<int>(config.num_key_value_heads);
   const int head_dim = static_cast<int>(config.head_dim);
@@ -143,8 +143,7 @@ void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t lay
   const TensorId dattended = project_backward_input(kOutputLinear, layer, doutput);
   project_backward_weight(kOutputLinear, layer, doutput,
                           {.values = block.attended, .transposed = block.attended_transposed});
-  const TensorId dqkv =
-      temporary(layer_name(layer, "qkv_gradient"), compute, {num_tokens(), program_.config.qkv_features()});
+  const TensorId dqkv = temporary(layer_name(layer, "qkv_gradient"), compute, {num_tokens(), config_.qkv_features()});
   tape_.enter("backward.attention", layer);
   tape_.push(op::AttentionBackward<TensorId>{
       .dqkv = dqkv,
@@ -177,21 +176,23 @@ void LlamaEmitter::backward_block(const BlockActivations& block, int64_t layer, 
 }
 
 void LlamaEmitter::backward_embedding(const ResidualGradient& gradient) {
-  const int64_t vocab = program_.config.vocab_size;
+  const int64_t vocab = config_.vocab_size;
   tape_.enter("backward.embedding");
+  const TensorId dout = gather_rows(gradient.stream);
   tape_.push(op::EmbeddingBackward<TensorId>{.dtable = param(ParamRole::kEmbedding, -1).gradient,
-                                             .dout = gradient.stream,
+                                             .dout = dout,
                                              .ids = batch_.ids,
                                              .scratch = temporary(tape_.phase() + ".embedding_sort", DType::kI32,
                                                                   {2 * num_tokens() + vocab + 1}, Owner::kScratch),
                                              // A tied head has written its part of this gradient already.
-                                             .accumulate = accumulate_ || program_.config.tie_word_embeddings});
+                                             .accumulate = accumulate_ || config_.tie_word_embeddings,
+                                             .first_id = held_vocabulary(program_.config, tensor_place()).first});
   reduce_bucket("embedding");
 }
 
 void LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const HeadActivations& head) {
-  const int64_t num_layers = program_.config.num_hidden_layers;
-  const Shape stream_shape{num_tokens(), program_.config.hidden_size};
+  const int64_t num_layers = config_.num_hidden_layers;
+  const Shape stream_shape{stream_rows(), config_.hidden_size};
   reduce_bucket("head");
   ResidualGradient gradient;
   gradient.stream = temporary(tape_.phase() + ".stream_gradient", program_.options.residual, stream_shape);
@@ -228,6 +229,7 @@ void LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const H
   }
   stage_.clear();
   reduce_bucket("small");
+  reduce_bucket("cut_vectors");
   backward_embedding(gradient);
   finish_reductions();
 }

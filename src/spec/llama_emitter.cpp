@@ -12,7 +12,12 @@ namespace litespark {
 
 LlamaEmitter::LlamaEmitter(Program& program, const BackendSizes& sizes, Tape& tape, const BatchTensors& batch,
                            bool accumulate)
-    : program_(program), sizes_(sizes), tape_(tape), batch_(batch), accumulate_(accumulate) {}
+    : program_(program),
+      config_(program.rank_config),
+      sizes_(sizes),
+      tape_(tape),
+      batch_(batch),
+      accumulate_(accumulate) {}
 
 const ParamTensors& LlamaEmitter::param(ParamRole role, int64_t layer) const {
   const auto index = program_.params.find(role, layer);
@@ -35,7 +40,7 @@ TensorId LlamaEmitter::scratch(int64_t bytes) {
 }
 
 op::AttentionShape LlamaEmitter::attention_shape(int64_t layer) const {
-  const ModelConfig& config = program_.config;
+  const ModelConfig& config = config_;
   const BatchShape& batch = program_.options.batch;
   return {.num_heads = static_cast<int>(config.num_attention_heads),
           .num_kv_heads = static_cast<int>(config.num_key_value_heads),
@@ -59,11 +64,13 @@ LlamaEmitter::Linear LlamaEmitter::linear(ParamRole weight, std::optional<ParamR
                 .bias = {},
                 .gradient = tensors.gradient,
                 .bias_gradient = {},
+                .has_bias = false,
                 .in_features = shape[1],
                 .out_features = shape[0]};
   if (bias && program_.params.find(*bias, layer)) {
     linear.bias = param(*bias, layer).master;
     linear.bias_gradient = param(*bias, layer).gradient;
+    linear.has_bias = true;
   }
   return linear;
 }
@@ -73,7 +80,7 @@ LinearShape LlamaEmitter::linear_shape(const Linear& linear, int64_t rows) const
           .in_features = linear.in_features,
           .out_features = linear.out_features,
           .compute = program_.options.compute,
-          .has_bias = linear.bias.has_value(),
+          .has_bias = linear.has_bias,
           .weights_packed = program_.packs,
           .gradient = linear.gradient.has_value() ? program_.tensors[linear.gradient].dtype : DType::kF32};
 }
@@ -89,17 +96,21 @@ TensorId LlamaEmitter::packed_copy(const Linear& linear, op::PackForm form) {
 }
 
 void LlamaEmitter::linear_forward_into(const Linear& linear, TensorId x, TensorId y) {
-  const int64_t rows = program_.tensors[x].shape[0];
   const TensorId packed = packed_copy(linear, op::PackForm::kForward);
-  tape_.push(
-      op::MatmulForward<TensorId>{.y = y,
-                                  .x = x,
-                                  .weight = linear.weight,
-                                  .packed = packed,
-                                  .bias = linear.bias,
-                                  .scratch = scratch(sizes_.matmul_forward_scratch_bytes(linear_shape(linear, rows))),
-                                  .in_features = linear.in_features,
-                                  .out_features = linear.out_features});
+  LinearShape shape = linear_shape(linear, program_.tensors[x].shape[0]);
+  int64_t scratch_bytes = sizes_.matmul_forward_scratch_bytes(shape);
+  if (linear.has_bias && !linear.bias.has_value()) {
+    shape.has_bias = false;  // the plan is the same on every rank, whoever adds the bias
+    scratch_bytes = std::max(scratch_bytes, sizes_.matmul_forward_scratch_bytes(shape));
+  }
+  tape_.push(op::MatmulForward<TensorId>{.y = y,
+                                         .x = x,
+                                         .weight = linear.weight,
+                                         .packed = packed,
+                                         .bias = linear.bias,
+                                         .scratch = scratch(scratch_bytes),
+                                         .in_features = linear.in_features,
+                                         .out_features = linear.out_features});
 }
 
 TensorId LlamaEmitter::linear_forward(const Linear& linear, TensorId x, const std::string& name) {
@@ -137,11 +148,10 @@ void LlamaEmitter::linear_backward_weight(const Linear& linear, TensorId dy, Ten
       .x = x,
       .scratch = scratch(sizes_.matmul_backward_weight_scratch_bytes(linear_shape(linear, rows))),
       .accumulate = accumulate});
-  linear_backward_bias(linear, dy, accumulate);
 }
 
 void LlamaEmitter::linear_backward_bias(const Linear& linear, TensorId dy, bool accumulate) {
-  if (!linear.bias.has_value()) return;
+  if (!linear.has_bias) return;
   const int64_t rows = program_.tensors[dy].shape[0];
   tape_.push(op::BiasBackward<TensorId>{
       .dbias = linear.bias_gradient,

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "spec/param_cut.h"
 #include "spec/program.h"
 
 namespace litespark {
@@ -46,7 +47,8 @@ class LlamaEmitter {
 
   /// From here on block inputs go to Program::offloaded in forward and come back in backward. Needs Recompute::kBlock.
   void offload_inputs() { offloads_ = true; }
-  /// Where several ranks train: weights are waited for in front of each block, gradients reduced behind it.
+  /// Where several ranks train: weights are waited for in front of each block, gradients reduced behind it. What
+  /// tensor-parallel ranks tell each other inside a block needs no asking.
   struct Meetings {
     bool gathers_weights = false;
     bool reduces_gradients = false;
@@ -69,6 +71,7 @@ class LlamaEmitter {
   struct Linear {
     size_t param = 0;  ///< row of the table
     TensorId weight, packed_forward, packed_backward, bias, gradient, bias_gradient;
+    bool has_bias = false;  ///< on some rank: where outputs are summed over ranks, the first one adds it
     int64_t in_features = 0;
     int64_t out_features = 0;
   };
@@ -89,6 +92,7 @@ class LlamaEmitter {
     Fp8Site input, gradient;
     std::string_view forward_scope, backward_scope;
     std::string_view output, input_gradient;  ///< names of tensors
+    bool sums_ranks;  ///< its input is cut between tensor-parallel ranks, so its outputs are parts of a sum
   };
   static constexpr BlockLinear kQkvLinear{ParamRole::kQkv,
                                           ParamRole::kQkvBias,
@@ -97,7 +101,8 @@ class LlamaEmitter {
                                           "forward.qkv",
                                           "backward.qkv",
                                           "qkv",
-                                          "attention_normed_gradient"};
+                                          "attention_normed_gradient",
+                                          false};
   static constexpr BlockLinear kOutputLinear{ParamRole::kOutput,
                                              ParamRole::kOutputBias,
                                              Fp8Site::kOutputInput,
@@ -105,7 +110,8 @@ class LlamaEmitter {
                                              "forward.output",
                                              "backward.output",
                                              "output",
-                                             "attended_gradient"};
+                                             "attended_gradient",
+                                             true};
   static constexpr BlockLinear kGateUpLinear{ParamRole::kGateUp,
                                              ParamRole::kGateUpBias,
                                              Fp8Site::kGateUpInput,
@@ -113,7 +119,8 @@ class LlamaEmitter {
                                              "forward.gate_up",
                                              "backward.gate_up",
                                              "gate_up",
-                                             "mlp_normed_gradient"};
+                                             "mlp_normed_gradient",
+                                             false};
   static constexpr BlockLinear kDownLinear{ParamRole::kDown,
                                            ParamRole::kDownBias,
                                            Fp8Site::kDownInput,
@@ -121,7 +128,8 @@ class LlamaEmitter {
                                            "forward.down",
                                            "backward.down",
                                            "down",
-                                           "hidden_gradient"};
+                                           "hidden_gradient",
+                                           true};
   struct Fp8Copies {
     TensorId copy, transposed;
     const Fp8Slot* slot = nullptr;
@@ -131,10 +139,17 @@ class LlamaEmitter {
   };
   struct OutputGradient {
     TensorId values;
+    TensorId own;      ///< of them, the rows that this rank has from the stream; all of them otherwise
     Fp8Copies copies;  ///< with 8-bit matmuls
   };
   struct KeptInput {
     TensorId values, transposed;
+  };
+
+  struct HeadChunk {
+    int64_t first, count;
+    TensorId normed, logits, losses, log_sum_exp, labels, normed_gradient;
+    TensorId statistics;  ///< [R, rows, op::kRowStatistics], of a vocabulary that is cut
   };
 
   // llama_forward.cpp
@@ -154,10 +169,6 @@ class LlamaEmitter {
 
   // llama_head.cpp
   Linear head() const;
-  struct HeadChunk {
-    int64_t first, count;
-    TensorId normed, logits, losses, log_sum_exp, labels, normed_gradient;
-  };
   void head_chunk(const Linear& linear, const HeadChunk& chunk, bool training);
 
   // llama_offload.cpp
@@ -165,6 +176,21 @@ class LlamaEmitter {
   void store_input(const std::vector<BlockActivations>& blocks, int64_t layer);
   TensorId fetch_input(int64_t layer);
   void await_input(BlockActivations& block, int64_t layer, TensorId fetched);
+
+  // llama_tensor_ranks.cpp
+  bool has_tensor_peers() const { return program_.options.tensor_ranks > 1; }
+  /// Rows of the residual stream that this rank keeps and normalises.
+  int64_t stream_rows() const { return num_tokens() / program_.options.tensor_ranks; }
+  TensorPlace tensor_place() const {
+    return {.ranks = program_.options.tensor_ranks, .rank = program_.options.tensor_rank};
+  }
+  TensorId gather_rows(TensorId own);
+  TensorId sum_rows(TensorId parts);
+  TensorId look_up_embedding();
+  TensorId statistics_of(TensorId room, int64_t count);
+  void join_loss(const HeadChunk& chunk, bool training);
+  void sum_copies(int64_t layer);
+  void sum_copies_of(ParamRole role, int64_t layer);
 
   // llama_ranks.cpp
   void start_gathers();
@@ -217,6 +243,7 @@ class LlamaEmitter {
   bool casts_residual() const { return program_.options.residual != program_.options.compute; }
 
   Program& program_;
+  const ModelConfig& config_;  ///< as this rank computes it
   const BackendSizes& sizes_;
   Tape& tape_;
   BatchTensors batch_;

@@ -6,12 +6,12 @@ namespace litespark {
 
 // 1. Normalise the stream entering the block; the previous block's MLP output is added on the way.
 void LlamaEmitter::attention_norm(BlockActivations& block, int64_t layer, TensorId stream, TensorId delta) {
-  const int64_t hidden = program_.config.hidden_size;
+  const int64_t hidden = config_.hidden_size;
   block.attention_normed =
-      temporary(layer_name(layer, "attention_normed"), program_.options.compute, {num_tokens(), hidden});
-  block.attention_rstd = temporary(layer_name(layer, "attention_rstd"), DType::kF32, {num_tokens()});
+      temporary(layer_name(layer, "attention_normed"), program_.options.compute, {stream_rows(), hidden});
+  block.attention_rstd = temporary(layer_name(layer, "attention_rstd"), DType::kF32, {stream_rows()});
   if (delta.has_value()) {
-    block.input = temporary(layer_name(layer, "input"), program_.options.residual, {num_tokens(), hidden});
+    block.input = temporary(layer_name(layer, "input"), program_.options.residual, {stream_rows(), hidden});
   } else {
     block.input = stream;
   }
@@ -23,13 +23,13 @@ void LlamaEmitter::attention_norm(BlockActivations& block, int64_t layer, Tensor
                                           .delta = delta,
                                           .weight = param(ParamRole::kAttentionNorm, layer).master,
                                           .abs_max = abs_max_for_producer(Fp8Site::kQkvInput, layer),
-                                          .eps = static_cast<float>(program_.config.rms_norm_eps)});
+                                          .eps = static_cast<float>(config_.rms_norm_eps)});
 }
 
 // 2. Queries, keys and values in one matmul; 3. head norms where the family has them; 4. rotary positions, which
 // ALiBi's attention does without.
 void LlamaEmitter::project_and_rotate(BlockActivations& block, int64_t layer) {
-  const ModelConfig& config = program_.config;
+  const ModelConfig& config = config_;
   block.qkv = project(kQkvLinear, layer, block.attention_normed, block.attention_normed_transposed);
   tape_.enter("forward.rope", layer);
   if (config.has_qk_norm) norm_heads(block, layer);
@@ -44,7 +44,7 @@ void LlamaEmitter::project_and_rotate(BlockActivations& block, int64_t layer) {
 }
 
 void LlamaEmitter::norm_heads(BlockActivations& block, int64_t layer) {
-  const ModelConfig& config = program_.config;
+  const ModelConfig& config = config_;
   block.qkv_projected = block.qkv;
   block.qkv =
       temporary(layer_name(layer, "qkv_normed"), program_.options.compute, {num_tokens(), config.qkv_features()});
@@ -68,8 +68,8 @@ void LlamaEmitter::attend(BlockActivations& block, int64_t layer) {
     return;
   }
   const op::AttentionShape shape = attention_shape(layer);
-  block.attended = temporary(layer_name(layer, "attended"), program_.options.compute,
-                             {num_tokens(), program_.config.attention_features()});
+  block.attended =
+      temporary(layer_name(layer, "attended"), program_.options.compute, {num_tokens(), config_.attention_features()});
   block.log_sum_exp = temporary(layer_name(layer, "log_sum_exp"), DType::kF32, {shape.num_heads, num_tokens()});
   tape_.enter("forward.attention", layer);
   tape_.push(op::AttentionForward<TensorId>{
@@ -85,9 +85,9 @@ void LlamaEmitter::attend(BlockActivations& block, int64_t layer) {
 void LlamaEmitter::attend_to_cache(BlockActivations& block, int64_t layer) {
   const GenerationShape& generation = *program_.options.generation;
   op::AttentionShape shape = attention_shape(layer);
-  shape.window = static_cast<int>(program_.config.window_of_layer(layer));
-  block.attended = temporary(layer_name(layer, "attended"), program_.options.compute,
-                             {num_tokens(), program_.config.attention_features()});
+  shape.window = static_cast<int>(config_.window_of_layer(layer));
+  block.attended =
+      temporary(layer_name(layer, "attended"), program_.options.compute, {num_tokens(), config_.attention_features()});
   tape_.enter("forward.attention", layer);
   tape_.push(op::AttentionCached<TensorId>{.out = block.attended,
                                            .cache = program_.generation.caches[static_cast<size_t>(layer)],
@@ -105,13 +105,13 @@ TensorId LlamaEmitter::project_output(BlockActivations& block, int64_t layer) {
 
 // 7. Add attention's output to the stream and normalise the sum for the MLP.
 void LlamaEmitter::mlp_norm(BlockActivations& block, int64_t layer, TensorId stream, TensorId delta) {
-  const int64_t hidden = program_.config.hidden_size;
+  const int64_t hidden = config_.hidden_size;
   block.middle = stream;
   if (delta.has_value()) {
-    block.middle = temporary(layer_name(layer, "middle"), program_.options.residual, {num_tokens(), hidden});
+    block.middle = temporary(layer_name(layer, "middle"), program_.options.residual, {stream_rows(), hidden});
   }
-  block.mlp_normed = temporary(layer_name(layer, "mlp_normed"), program_.options.compute, {num_tokens(), hidden});
-  block.mlp_rstd = temporary(layer_name(layer, "mlp_rstd"), DType::kF32, {num_tokens()});
+  block.mlp_normed = temporary(layer_name(layer, "mlp_normed"), program_.options.compute, {stream_rows(), hidden});
+  block.mlp_rstd = temporary(layer_name(layer, "mlp_rstd"), DType::kF32, {stream_rows()});
   tape_.enter("forward.norm", layer);
   tape_.push(op::RmsNormForward<TensorId>{.y = block.mlp_normed,
                                           .rstd = block.mlp_rstd,
@@ -120,7 +120,7 @@ void LlamaEmitter::mlp_norm(BlockActivations& block, int64_t layer, TensorId str
                                           .delta = delta,
                                           .weight = param(ParamRole::kMlpNorm, layer).master,
                                           .abs_max = abs_max_for_producer(Fp8Site::kGateUpInput, layer),
-                                          .eps = static_cast<float>(program_.config.rms_norm_eps)});
+                                          .eps = static_cast<float>(config_.rms_norm_eps)});
 }
 
 // 8. Gate and up in one matmul; 9. SwiGLU; 10. down.
@@ -129,8 +129,8 @@ void LlamaEmitter::gate_and_up(BlockActivations& block, int64_t layer) {
 }
 
 void LlamaEmitter::activate(BlockActivations& block, int64_t layer) {
-  block.hidden = temporary(layer_name(layer, "hidden"), program_.options.compute,
-                           {num_tokens(), program_.config.intermediate_size});
+  block.hidden =
+      temporary(layer_name(layer, "hidden"), program_.options.compute, {num_tokens(), config_.intermediate_size});
   tape_.enter("forward.swiglu", layer);
   tape_.push(op::SwiGluForward<TensorId>{
       .h = block.hidden, .gate_up = block.gate_up, .abs_max = abs_max_for_producer(Fp8Site::kDownInput, layer)});
@@ -153,24 +153,11 @@ BlockActivations LlamaEmitter::forward_block(int64_t layer, TensorId stream, Ten
 }
 
 std::vector<BlockActivations> LlamaEmitter::forward_blocks() {
-  const TensorId embedded =
-      temporary(tape_.phase() + ".embedded", program_.options.residual, {num_tokens(), program_.config.hidden_size});
-  const ParamTensors& embedding = param(ParamRole::kEmbedding, -1);
-  // Where matmuls read packed copies there is no bf16 copy beside an f32 master, and lookups read the master: with
-  // remainders they must see the same values.
-  const bool reads_master = program_.packs;
   start_gathers();
-  tape_.enter("forward.embedding");
-  tape_.push(op::EmbeddingForward<TensorId>{.out = embedded,
-                                            .table = embedding.weight.has_value() ? embedding.weight : embedding.master,
-                                            .remainder = reads_master ? embedding.remainder : TensorId{},
-                                            .ids = batch_.ids,
-                                            .state = program_.state});
-
   std::vector<BlockActivations> blocks;
-  TensorId stream = embedded;
+  TensorId stream = look_up_embedding();
   TensorId delta;
-  for (int64_t layer = 0; layer < program_.config.num_hidden_layers; ++layer) {
+  for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
     await_weights(layer);
     blocks.push_back(forward_block(layer, stream, delta));
     store_input(blocks, layer);
@@ -181,11 +168,11 @@ std::vector<BlockActivations> LlamaEmitter::forward_blocks() {
 }
 
 HeadActivations LlamaEmitter::final_norm(const BlockActivations& last) {
-  const int64_t hidden = program_.config.hidden_size;
+  const int64_t hidden = config_.hidden_size;
   const HeadActivations head{
-      .input = temporary(tape_.phase() + ".final_input", program_.options.residual, {num_tokens(), hidden}),
-      .rstd = temporary(tape_.phase() + ".final_rstd", DType::kF32, {num_tokens()}),
-      .normed = temporary(tape_.phase() + ".final_normed", program_.options.compute, {num_tokens(), hidden}),
+      .input = temporary(tape_.phase() + ".final_input", program_.options.residual, {stream_rows(), hidden}),
+      .rstd = temporary(tape_.phase() + ".final_rstd", DType::kF32, {stream_rows()}),
+      .normed = temporary(tape_.phase() + ".final_normed", program_.options.compute, {stream_rows(), hidden}),
       .normed_gradient = {}};
   tape_.enter("forward.norm");
   tape_.push(op::RmsNormForward<TensorId>{.y = head.normed,
@@ -195,7 +182,7 @@ HeadActivations LlamaEmitter::final_norm(const BlockActivations& last) {
                                           .delta = last.delta,
                                           .weight = param(ParamRole::kFinalNorm, -1).master,
                                           .abs_max = {},
-                                          .eps = static_cast<float>(program_.config.rms_norm_eps)});
+                                          .eps = static_cast<float>(config_.rms_norm_eps)});
   return head;
 }
 

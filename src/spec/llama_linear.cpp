@@ -68,10 +68,14 @@ void LlamaEmitter::push_scaled_matmul(op::ScaledMatmul<TensorId> product) {
 }
 
 TensorId LlamaEmitter::project(const BlockLinear& kind, int64_t layer, TensorId x, TensorId& transposed) {
-  const Linear layer_linear = linear(kind.weight, kind.bias, layer);
+  Linear layer_linear = linear(kind.weight, kind.bias, layer);
+  if (kind.sums_ranks && program_.options.tensor_rank > 0) layer_linear.bias = {};
   const std::string name = layer_name(layer, kind.output);
   tape_.enter(kind.forward_scope, layer);
-  if (!uses_fp8_) return linear_forward(layer_linear, x, name);
+  if (!uses_fp8_) {
+    if (kind.sums_ranks) return sum_rows(linear_forward(layer_linear, x, name));
+    return linear_forward(layer_linear, gather_rows(x), name);
+  }
   // What is computed again in backward need not be kept.
   const bool keeps_transposed = program_.options.recompute == Recompute::kNone || !stage_.empty();
   const Fp8Copies copies = quantize(kind.input, layer, x, {.copy = true, .transposed = keeps_transposed});
@@ -92,7 +96,8 @@ TensorId LlamaEmitter::project(const BlockLinear& kind, int64_t layer, TensorId 
 }
 
 LlamaEmitter::OutputGradient LlamaEmitter::output_gradient(const BlockLinear& kind, int64_t layer, TensorId dy) {
-  OutputGradient gradient{.values = dy, .copies = {}};
+  tape_.enter(kind.backward_scope, layer);
+  OutputGradient gradient{.values = kind.sums_ranks ? gather_rows(dy) : dy, .own = dy, .copies = {}};
   if (uses_fp8_) gradient.copies = quantize(kind.gradient, layer, dy, {.copy = true, .transposed = true});
   tape_.enter(kind.backward_scope, layer);
   return gradient;
@@ -102,7 +107,10 @@ TensorId LlamaEmitter::project_backward_input(const BlockLinear& kind, int64_t l
   const Linear layer_linear = linear(kind.weight, kind.bias, layer);
   const std::string name = layer_name(layer, kind.input_gradient);
   tape_.enter(kind.backward_scope, layer);
-  if (!uses_fp8_) return linear_backward_input(layer_linear, dy.values, name);
+  if (!uses_fp8_) {
+    const TensorId dx = linear_backward_input(layer_linear, dy.values, name);
+    return kind.sums_ranks ? dx : sum_rows(dx);
+  }
   const Fp8Weight& weight = param(kind.weight, layer).fp8;
   const TensorId dx =
       temporary(name, program_.options.compute, {program_.tensors[dy.values].shape[0], layer_linear.in_features});
@@ -121,7 +129,8 @@ void LlamaEmitter::project_backward_weight(const BlockLinear& kind, int64_t laye
   const Linear layer_linear = linear(kind.weight, kind.bias, layer);
   tape_.enter(kind.backward_scope, layer);
   if (!uses_fp8_) {
-    linear_backward_weight(layer_linear, dy.values, x.values, accumulate_);
+    linear_backward_weight(layer_linear, dy.values, kind.sums_ranks ? x.values : gather_rows(x.values), accumulate_);
+    linear_backward_bias(layer_linear, dy.own, accumulate_);
     return;
   }
   TensorId transposed = x.transposed;
@@ -137,7 +146,7 @@ void LlamaEmitter::project_backward_weight(const BlockLinear& kind, int64_t laye
                       .bias = {},
                       .scratch = {},
                       .accumulate = accumulate_});
-  linear_backward_bias(layer_linear, dy.values, accumulate_);
+  linear_backward_bias(layer_linear, dy.own, accumulate_);
 }
 
 }  // namespace litespark

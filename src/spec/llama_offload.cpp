@@ -15,7 +15,7 @@ int ticket_of(int64_t layer) {
 }  // namespace
 
 bool LlamaEmitter::is_offloaded(int64_t layer) const {
-  return offloads_ && layer + 1 < program_.config.num_hidden_layers;
+  return offloads_ && layer + 1 < config_.num_hidden_layers;
 }
 
 void LlamaEmitter::store_input(const std::vector<BlockActivations>& blocks, int64_t layer) {
@@ -33,8 +33,8 @@ void LlamaEmitter::store_input(const std::vector<BlockActivations>& blocks, int6
 
 TensorId LlamaEmitter::fetch_input(int64_t layer) {
   if (layer < 0 || !is_offloaded(layer)) return {};
-  const TensorId input = temporary(layer_name(layer, "fetched_input"), program_.options.residual,
-                                   {num_tokens(), program_.config.hidden_size});
+  const TensorId input =
+      temporary(layer_name(layer, "fetched_input"), program_.options.residual, {stream_rows(), config_.hidden_size});
   tape_.enter("backward.offload", layer);
   tape_.push(op::OffloadFetch<TensorId>{
       .device = input, .host = program_.offloaded[static_cast<size_t>(layer)], .ticket = ticket_of(layer)});

@@ -10,6 +10,7 @@
 #include "spec/fp8_tensors.h"
 #include "spec/llama_emitter.h"
 #include "spec/optimizer_tape.h"
+#include "spec/param_cut.h"
 #include "spec/program.h"
 #include "spec/sharded_tensors.h"
 #include "spec/weight_packing.h"
@@ -72,11 +73,36 @@ void validate_ranks(const ProgramOptions& options) {
     throw InternalError("data_rank", "out of range", options.data_rank,
                         "0 to " + std::to_string(options.data_ranks - 1));
   }
-  if (options.data_ranks == 1) return;
-  if (!options.has_training) throw InternalError("data_ranks", "share training only", options.data_ranks, 1);
+  if (options.tensor_ranks < 1 || options.tensor_rank < 0 || options.tensor_rank >= options.tensor_ranks) {
+    throw InternalError("tensor_rank", "out of range", options.tensor_rank,
+                        "0 to " + std::to_string(options.tensor_ranks - 1));
+  }
+  if (options.world_ranks() == 1) return;
+  if (!options.has_training) throw InternalError("ranks", "share training only", options.world_ranks(), 1);
   if (options.has_checksums) {
-    throw ConfigError("device.verify_every", "compares the gradients of one rank", options.data_ranks, "one rank",
+    throw ConfigError("device.verify_every", "compares the gradients of one rank", options.world_ranks(), "one rank",
                       "set device.verify_every = 0");
+  }
+}
+
+void validate_tensor_ranks(const ModelConfig& config, const ProgramOptions& options) {
+  if (options.tensor_ranks == 1) return;
+  require_cut(config, options.tensor_ranks);
+  if (options.batch.num_tokens % options.tensor_ranks != 0) {
+    throw ConfigError("cluster.tp", "does not divide the tokens of a micro-batch, whose norms its ranks share",
+                      options.tensor_ranks, "a divisor of " + std::to_string(options.batch.num_tokens));
+  }
+  if (options.fp8) {
+    throw ConfigError("precision.matmul", "8-bit matmuls have no tensor-parallel form yet", "fp8",
+                      "precision.matmul = \"compute\"", "or set cluster.tp = 1");
+  }
+  if (options.generation) {
+    throw ConfigError("train.sample_every", "samples need whole logits, which tensor-parallel ranks never have",
+                      "cluster.tp = " + std::to_string(options.tensor_ranks), "train.sample_every = 0",
+                      "or set cluster.tp = 1");
+  }
+  if (options.has_logits) {
+    throw InternalError("has_logits", "tensor-parallel ranks never have whole logits", options.tensor_ranks, 1);
   }
 }
 
@@ -125,7 +151,7 @@ void use_masters_as_weights(Program& program) {
 void declare_params(Program& program, const BackendSizes& sizes) {
   const bool packs = sizes.packs_weights(program.options.compute);
   program.packs = packs;
-  if (program.options.data_ranks > 1) {
+  if (program.options.world_ranks() > 1) {
     declare_sharded_tensors(program, packs);
   } else {
     declare_flat_tensors(program, packs);
@@ -139,12 +165,12 @@ void declare_params(Program& program, const BackendSizes& sizes) {
 
 void declare_offloaded(Program& program) {
   for (int64_t layer = 0; layer + 1 < program.config.num_hidden_layers; ++layer) {
-    program.offloaded.push_back(
-        program.tensors.add({.name = "layers." + std::to_string(layer) + ".offloaded_input",
-                             .dtype = program.options.residual,
-                             .shape = {program.options.batch.num_tokens, program.config.hidden_size},
-                             .owner = Owner::kActivations,
-                             .storage = Storage::kHost}));
+    program.offloaded.push_back(program.tensors.add(
+        {.name = "layers." + std::to_string(layer) + ".offloaded_input",
+         .dtype = program.options.residual,
+         .shape = {program.options.batch.num_tokens / program.options.tensor_ranks, program.config.hidden_size},
+         .owner = Owner::kActivations,
+         .storage = Storage::kHost}));
   }
 }
 
@@ -154,7 +180,8 @@ void add_train_tape(Program& program, const BackendSizes& sizes, Phase phase) {
   Tape tape{std::string(phase_name(phase))};
   LlamaEmitter emitter(program, sizes, tape, program.batch, !is_first);
   if (program.options.offloads_activations) emitter.offload_inputs();
-  if (program.options.data_ranks > 1) emitter.meet_ranks({.gathers_weights = is_first, .reduces_gradients = is_last});
+  if (program.options.world_ranks() > 1)
+    emitter.meet_ranks({.gathers_weights = is_first, .reduces_gradients = is_last});
   if (program.options.fp8) emitter.use_fp8();
   const std::vector<BlockActivations> blocks = emitter.forward_blocks();
   const HeadActivations head = emitter.head_and_loss(blocks.back(), true);
@@ -238,13 +265,17 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   config.validate();
   validate_options(config, options);
   validate_ranks(options);
+  validate_tensor_ranks(config, options);
   Program program{.config = config, .options = options};
+  program.rank_config = cut_model(config, options.tensor_ranks);
   program.sizes_are_exact = sizes.exact();
   program.beyond_plan_bytes = sizes.beyond_plan_bytes();
   if (options.head_chunk_rows == 0) {
-    program.options.head_chunk_rows = sizes.preferred_head_chunk_rows(config.vocab_size);
+    program.options.head_chunk_rows = sizes.preferred_head_chunk_rows(program.rank_config.vocab_size);
   }
-  program.params = make_param_table(config);
+  program.whole_params = make_param_table(config);
+  program.params =
+      cut_param_table(program.whole_params, config, {.ranks = options.tensor_ranks, .rank = options.tensor_rank});
   declare_batch(program, sizes);
   declare_params(program, sizes);
   declare_step_sums(program);
@@ -256,10 +287,10 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     if (options.offloads_activations) declare_offloaded(program);
     add_train_tape(program, sizes, Phase::kTrainFirst);
     if (options.accumulates) add_train_tape(program, sizes, Phase::kTrainNext);
-    if (options.accumulates && options.data_ranks > 1) add_train_tape(program, sizes, Phase::kTrainLast);
+    if (options.accumulates && options.world_ranks() > 1) add_train_tape(program, sizes, Phase::kTrainLast);
     if (options.has_checksums) program.tapes.emplace_back(Phase::kChecksum, make_checksum_tape(program));
     program.tapes.emplace_back(Phase::kOptimizer, make_optimizer_tape(program));
-    if (options.data_ranks > 1) {
+    if (options.world_ranks() > 1) {
       program.tapes.emplace_back(Phase::kGather, make_gather_tape(program));
       program.tapes.emplace_back(Phase::kSumState, make_sum_state_tape(program));
     }

@@ -16,11 +16,19 @@ void LlamaEmitter::await_weights(int64_t layer) {
 void LlamaEmitter::reduce_bucket(std::string_view name) {
   if (!meetings_.reduces_gradients) return;
   const Bucket* const bucket = find_bucket(program_, name);
-  if (bucket != nullptr) start_reduction(tape_, program_, *bucket);
+  if (bucket == nullptr) return;
+  if (has_tensor_peers() && name == "small") {
+    // What all tensor-parallel ranks hold: each has summed over its own rows or heads.
+    tape_.enter("backward.copies");
+    sum_over_tensor_ranks(tape_, program_, bucket->gradient);
+  }
+  start_reduction(tape_, program_, *bucket);
 }
 
 void LlamaEmitter::reduce_layer(int64_t layer) {
-  if (meetings_.reduces_gradients) start_reduction(tape_, program_, *layer_bucket(program_, layer));
+  if (!meetings_.reduces_gradients) return;
+  sum_copies(layer);
+  start_reduction(tape_, program_, *layer_bucket(program_, layer));
 }
 
 void LlamaEmitter::finish_reductions() {

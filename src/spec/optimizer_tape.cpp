@@ -35,6 +35,7 @@ void push_square_sums(Tape& tape, Program& program, TensorId flat, const std::ve
     tape.push(op::GradientSquareSum<TensorId>{.state = program.state, .gradient = gradient, .partials = scratch});
   };
   for (const Piece& piece : pieces) {
+    if (piece.count == 0) continue;
     if (piece.first != stretch.first + stretch.count) {
       push();
       stretch = {.first = piece.first};
@@ -60,6 +61,12 @@ void push_flat_norm(Tape& tape, Program& program, TensorId flat) {
   push_square_sums(tape, program, flat, pieces, {});
 }
 
+/// Elements of a shard, from its first on, that the global norm counts on this rank.
+int64_t num_counted(const ParamSpec& spec, const ParamShard& shard) {
+  if (!spec.cut) return shard.count;
+  return std::clamp<int64_t>(spec.cut->num_counted - shard.first, 0, shard.count);
+}
+
 /// Every rank's square sum of what it owns, and the step's message. The scratch has the same size on every rank,
 /// however its pieces fall.
 void push_shared_norm(Tape& tape, Program& program) {
@@ -74,7 +81,9 @@ void push_shared_norm(Tape& tape, Program& program) {
     std::vector<Piece> pieces;
     for (const int64_t param : bucket.params) {
       const ParamShard& shard = program.shards[static_cast<size_t>(param)];
-      if (shard.count > 0) pieces.push_back(piece_of(program, shard.tensors.gradient));
+      if (shard.count == 0) continue;
+      pieces.push_back(piece_of(program, shard.tensors.gradient));
+      pieces.back().count = num_counted(program.params.params[static_cast<size_t>(param)], shard);
     }
     push_square_sums(tape, program, bucket.shard.gradient, pieces, partials);
   }

@@ -87,14 +87,6 @@ struct TableBuilder {
       add_single(ParamRole::kDownBias, layer, ours + "down_bias", mlp + "down_proj.bias", {hidden}, ParamInit::kZeros);
     }
   }
-
-  void assign_flat_offsets() {
-    for (auto param = table.params.rbegin(); param != table.params.rend(); ++param) {
-      param->flat_offset = table.flat_size;
-      table.flat_size += round_up(param->shape.num_elements(), kFlatAlignment);
-      table.num_parameters += param->shape.num_elements();
-    }
-  }
 };
 
 }  // namespace
@@ -104,6 +96,16 @@ std::optional<int64_t> ParamTable::find(ParamRole role, int64_t layer) const {
     if (params[index].role == role && params[index].layer == layer) return static_cast<int64_t>(index);
   }
   return std::nullopt;
+}
+
+void ParamTable::assign_places() {
+  flat_size = 0;
+  num_parameters = 0;
+  for (auto param = params.rbegin(); param != params.rend(); ++param) {
+    param->flat_offset = flat_size;
+    flat_size += round_up(param->shape.num_elements(), kFlatAlignment);
+    num_parameters += param->shape.num_elements();
+  }
 }
 
 ParamTable make_param_table(const ModelConfig& config) {
@@ -120,7 +122,7 @@ ParamTable make_param_table(const ModelConfig& config) {
         {{.write_name = "lm_head.weight", .read_names = {"lm_head.weight"}, .first_row = 0, .shape = vocabulary}},
         ParamInit::kNormal, config.initializer_range);
   }
-  builder.assign_flat_offsets();
+  builder.table.assign_places();
   return std::move(builder.table);
 }
 

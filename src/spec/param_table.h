@@ -41,18 +41,36 @@ struct ParamPart {
   Shape shape;                          ///< as in the folder
 };
 
+/// Which part of a parameter a tensor-parallel rank stores (spec/param_cut.h).
+struct ParamCut {
+  /// Rows, or elements of a vector: `count` of the whole from `from` on, stored from `to` on.
+  struct Rows {
+    int64_t from = 0;
+    int64_t to = 0;
+    int64_t count = 0;
+  };
+  Shape whole;             ///< of the parameter in the model
+  std::vector<Rows> rows;  ///< in stored order; what none of them names is padding
+  int64_t first_column = 0;
+  int64_t num_columns = 1;     ///< from there on; stored ones behind them are padding
+  bool is_replicated = false;  ///< all ranks hold all of it, and each has a part of its gradient
+  /// Stored elements, from the first on, that count for the global norm: over all ranks each of the model's once.
+  int64_t num_counted = 0;
+};
+
 struct ParamSpec {
   std::string name;  ///< ours, dotted: "layers.3.qkv"
   ParamRole role = ParamRole::kEmbedding;
   int64_t layer = -1;            ///< -1 outside the blocks
   Shape shape;                   ///< as stored
-  std::vector<ParamPart> parts;  ///< cover the stored rows, in order
+  std::vector<ParamPart> parts;  ///< cover the stored rows, in order; none where `cut` says what is stored
   ParamInit init = ParamInit::kNormal;
   double init_std = 0.02;
   bool is_decayed = false;  ///< weight decay applies (tensors of two or more dimensions)
   /// Start within the flat master, gradient and moment tensors, in elements; a multiple of kFlatAlignment. Flat order
   /// is the order in which backward finishes gradients. Buckets of several ranks have places of their own.
   int64_t flat_offset = 0;
+  std::optional<ParamCut> cut;  ///< with several tensor-parallel ranks
 
   bool is_matrix() const { return shape.rank() == 2; }
 };
@@ -67,6 +85,8 @@ struct ParamTable {
 
   /// Index of the parameter with this role in this layer, if the model has it.
   std::optional<int64_t> find(ParamRole role, int64_t layer = -1) const;
+  /// Sets what follows from the shapes: flat offsets and both sizes.
+  void assign_places();
 };
 
 /// Tied heads: only the embedding is listed; the loader looks at `lm_head.weight` itself.

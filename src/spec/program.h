@@ -76,6 +76,12 @@ struct ProgramOptions {
   std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
   int64_t data_ranks = 1;                     ///< ranks that train on micro-batches of their own, ZeRO-1 among them
   int64_t data_rank = 0;                      ///< which of them this is; sizes and offsets do not depend on it
+  int64_t tensor_ranks = 1;                   ///< ranks that share the weights and work of each data rank
+  int64_t tensor_rank = 0;                    ///< which of them this is; sizes do not depend on it
+
+  /// Of the whole run; those of one data rank are neighbours.
+  int64_t world_ranks() const { return data_ranks * tensor_ranks; }
+  int64_t world_rank() const { return data_rank * tensor_ranks + tensor_rank; }
 };
 
 enum class Phase : uint8_t {
@@ -211,15 +217,17 @@ struct Program {
   bool sizes_are_exact = false;   ///< BackendSizes::exact of the sizes it was built with
   int64_t beyond_plan_bytes = 0;  ///< BackendSizes::beyond_plan_bytes of the same
   bool packs = false;             ///< matmuls read packed copies of weights
-  ParamTable params;
+  ModelConfig rank_config;        ///< heads, F and V that this rank computes; `config` with one tensor-parallel rank
+  ParamTable params;              ///< as this rank stores them
+  ParamTable whole_params;        ///< the model's, the same rows: what files hold
   TensorTable tensors;
   std::vector<ParamTensors> param_tensors;  ///< one an entry of params.params
   std::vector<ParamShard> shards;           ///< one an entry of params.params: what the optimizer updates
-  std::vector<Bucket> buckets;  ///< in the order in which backward finishes them; empty where there is one rank
+  std::vector<Bucket> buckets;  ///< in the order in which backward finishes them; empty where there is one rank in all
   FlatTensors flat;
   BatchTensors batch;
   TensorId state;  ///< StepState as bytes
-  /// [data_ranks, op::kNumStepSums] f64 and this rank's row of it; several ranks only.
+  /// [world ranks, op::kNumStepSums] f64 and this rank's row of it; several ranks only.
   TensorId step_sums, step_sums_of_rank;
   TensorId rope_table;  ///< [max_length or the generation's capacity, the larger, D] f32; absent with ALiBi
   TensorId logits;      ///< [N, V] f32 or bf16 for kLogits

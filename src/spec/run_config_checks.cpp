@@ -126,7 +126,7 @@ void validate_cluster(const ClusterSection& cluster) {
 }
 
 void validate_distribution(const RunConfig& config) {
-  if (config.cluster.data_parallel() == 1) return;
+  if (config.cluster.gpus == 1) return;
   if (config.distribution.graphs && config.meter.timeline_every > 0) {
     throw ConfigError("distribution.graphs", "records whole phases, which an observed step is not",
                       "meter.timeline_every = " + std::to_string(config.meter.timeline_every), 0,
@@ -134,7 +134,7 @@ void validate_distribution(const RunConfig& config) {
   }
   if (config.device.verify_every > 0) {
     throw ConfigError("device.verify_every", "compares the gradients of one rank", config.device.verify_every, 0,
-                      "there are " + std::to_string(config.cluster.data_parallel()) + " data-parallel ranks");
+                      "there are " + std::to_string(config.cluster.gpus) + " ranks");
   }
 }
 
@@ -215,7 +215,7 @@ std::vector<std::string> RunConfig::ignored_settings() const {
   if (memory.recompute != Recompute::kEveryK && memory.recompute_every != MemorySection{}.recompute_every) {
     ignored.push_back("memory.recompute_every: memory.recompute is not \"every-k\"");
   }
-  if (distribution.graphs && cluster.data_parallel() == 1) {
+  if (distribution.graphs && cluster.gpus == 1) {
     ignored.push_back("distribution.graphs: there is one rank, whose phases are graphs anyway");
   }
   if (precision.matmul == MatmulPrecision::kCompute) {

@@ -68,7 +68,8 @@ ProgramOptions training_options(const RunConfig& config) {
           .packs_on_use = packs_on_use(config),
           .fp8 = fp8_of(config.precision),
           .generation = sampling_of(config),
-          .data_ranks = config.cluster.data_parallel()};
+          .data_ranks = config.cluster.data_parallel(),
+          .tensor_ranks = config.cluster.tp};
 }
 
 }  // namespace litespark

@@ -7,8 +7,8 @@
 
 namespace litespark {
 
-/// Options of the training program that `config` describes for one device, the first data-parallel rank's; another sets
-/// ProgramOptions::data_rank. Touches no file.
+/// Options of the training program that `config` describes for one device, the first rank's; another sets its
+/// ProgramOptions::data_rank and tensor_rank. Touches no file.
 ProgramOptions training_options(const RunConfig& config);
 
 }  // namespace litespark

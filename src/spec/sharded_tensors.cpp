@@ -15,7 +15,7 @@ bool is_of_vectors(const Program& program, const Bucket& bucket) {
 
 /// The bucket of a parameter, made when it is the first.
 Bucket& bucket_for(std::vector<Bucket>& buckets, const ParamSpec& spec) {
-  std::string name = "small";
+  std::string name = spec.cut && !spec.cut->is_replicated ? "cut_vectors" : "small";
   if (spec.is_matrix()) name = spec.layer < 0 ? spec.name : "layers." + std::to_string(spec.layer);
   const auto found = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& b) { return b.name == name; });
   if (found != buckets.end()) return *found;

@@ -7,7 +7,7 @@
 
 namespace litespark {
 
-/// What declare_flat_tensors does, for Program::options.data_ranks > 1; fills Program::buckets and Program::shards too.
+/// What declare_flat_tensors does, where there are several ranks; fills Program::buckets and Program::shards too.
 /// Sizes and offsets are the same on every rank.
 void declare_sharded_tensors(Program& program, bool packs);
 

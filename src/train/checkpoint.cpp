@@ -13,6 +13,7 @@
 #include "io/safetensors_writer.h"
 #include "io/sealed_folder.h"
 #include "model/weights.h"
+#include "spec/param_cut.h"
 #include "train/checkpoint_state.h"
 
 namespace litespark {
@@ -90,12 +91,15 @@ std::vector<float> read_values(const SafetensorsFile& file, const ParamSpec& par
 void read_optimizer(const fs::path& path, DType folder_dtype, Executor& executor) {
   const SafetensorsFile file = SafetensorsFile::open(path, Symlinks::kRefuse);
   const Program& program = executor.program();
-  for (size_t p = 0; p < program.params.params.size(); ++p) {
-    const ParamSpec& param = program.params.params[p];
+  for (size_t p = 0; p < program.whole_params.params.size(); ++p) {
+    const ParamSpec& param = program.whole_params.params[p];
+    const ParamSpec& stored = program.params.params[p];
     const ParamShard& shard = program.shards[p];
     const auto restore = [&](TensorId moment, const char* name) {
       if (shard.count == 0) return;
-      const std::vector<float> values = read_values(file, param, name);
+      const std::vector<float> whole = read_values(file, param, name);
+      std::vector<float> values(static_cast<size_t>(stored.shape.num_elements()));
+      cut_values(stored, whole, values);
       write_floats(executor, moment,
                    std::span(values).subspan(static_cast<size_t>(shard.first), static_cast<size_t>(shard.count)));
     };

@@ -25,7 +25,7 @@ CheckpointSaver::~CheckpointSaver() {
 void CheckpointSaver::save(Trainer& trainer, const RunTotals& totals) {
   finish();
   if (options_.writes) {
-    store_.require_space(checkpoint_bytes(executor_.program().params, context_.folder_dtype));
+    store_.require_space(checkpoint_bytes(executor_.program().whole_params, context_.folder_dtype));
   }
   is_gathered_ = executor_.communicator() != nullptr;
   if (is_gathered_) {

@@ -10,7 +10,7 @@
 namespace litespark {
 
 int64_t snapshot_bytes(const Program& program) {
-  return 3 * program.params.flat_size * static_cast<int64_t>(sizeof(float));
+  return 3 * program.whole_params.flat_size * static_cast<int64_t>(sizeof(float));
 }
 
 SnapshotReader::SnapshotReader(const Executor& executor) : executor_(executor) {
@@ -54,7 +54,7 @@ void take_gathered_snapshot(Executor& executor, const Trainer& trainer, const Ru
                             TrainingSnapshot& snapshot) {
   snapshot.progress = trainer.progress();
   snapshot.totals = totals;
-  const auto size = static_cast<size_t>(executor.program().params.flat_size);
+  const auto size = static_cast<size_t>(executor.program().whole_params.flat_size);
   for (auto* flat : {&snapshot.master, &snapshot.first_moment, &snapshot.second_moment}) flat->resize(keeps ? size : 0);
   gather_masters(executor, snapshot.master);
   gather_moment(executor, &ParamTensors::first_moment, snapshot.first_moment);

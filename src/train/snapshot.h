@@ -27,7 +27,7 @@ struct RunTotals {
 struct TrainingSnapshot {
   Trainer::Progress progress;
   RunTotals totals;
-  std::vector<float> master, first_moment, second_moment;  ///< flat, [ParamTable::flat_size]
+  std::vector<float> master, first_moment, second_moment;  ///< flat order of Program::whole_params
 };
 
 /// Bytes that one snapshot holds on the host.

@@ -13,7 +13,7 @@ namespace {
 /// Only the parameters: what lies between them in flat order belongs to nobody.
 std::vector<float> without_padding(const Program& program, const std::vector<float>& flat) {
   std::vector<float> values;
-  for (const ParamSpec& param : program.params.params) {
+  for (const ParamSpec& param : program.whole_params.params) {
     const auto first = flat.begin() + static_cast<std::ptrdiff_t>(param.flat_offset);
     values.insert(values.end(), first, first + static_cast<std::ptrdiff_t>(param.shape.num_elements()));
   }
@@ -134,8 +134,10 @@ std::vector<Batch> twelve_batches() {
 void on_ranks(int ranks, const RankedRun& run, const std::function<void(TinyRun&)>& body) {
   const auto make = [&](Communicator* communicator) {
     ProgramOptions options = run.options;
-    options.data_ranks = ranks;
-    options.data_rank = communicator == nullptr ? 0 : communicator->rank();
+    const int64_t rank = communicator == nullptr ? 0 : communicator->rank();
+    options.data_ranks = ranks / options.tensor_ranks;
+    options.data_rank = rank / options.tensor_ranks;
+    options.tensor_rank = rank % options.tensor_ranks;
     auto backend = make_cpu_backend({.threads = 1});
     const UnpackedSizes unpacked(backend->sizes());
     const BackendSizes& sizes = run.packs ? backend->sizes() : unpacked;
@@ -165,7 +167,7 @@ Outcome train_ranks(int ranks, const RankedRun& run, int steps) {
     std::vector<StepRecord> records;
     for (int step = 0; step < steps; ++step) records.push_back(mine.trainer.step_and_finish());
     Outcome state = gathered_state(mine);
-    if (mine.executor.program().options.data_rank != 0) return;
+    if (mine.executor.program().options.world_rank() != 0) return;
     outcome = std::move(state);
     outcome.records = records;
   });

@@ -63,8 +63,8 @@ struct AllGather {
   }
 };
 
-/// The ops after it run when the call is done. Names the tensor that the call fills, and, where it is temporary, the one
-/// that the call reads: both keep their memory until here.
+/// The ops after it run when the call is done. Names the tensor that the call fills, and, where it is temporary, the
+/// one that the call reads: both keep their memory until here.
 template <class T>
 struct CommWait {
   static constexpr std::string_view kName = "comm_wait";

@@ -10,8 +10,8 @@ namespace litespark::op {
 /// x[n] = table[ids[n]].
 /// out [N, C] f32/bf16, table [V, C] f32/bf16, ids [N] i32, state (StepState, counts bad ids; such rows become 0);
 /// remainder [V, C] u16, when present: the low half of an f32 table whose upper half is the bf16 `table`
-/// (core/bf16_rounding.h). `out` is overwritten. With `vocab` > 0 the table holds ids from `first_id` on, of [0, vocab):
-/// rows of ids that other ranks hold become 0 and are not bad.
+/// (core/bf16_rounding.h). `out` is overwritten. With `vocab` > 0 the table holds ids from `first_id` on, of [0,
+/// vocab): rows of ids that other ranks hold become 0 and are not bad.
 template <class T>
 struct EmbeddingForward {
   static constexpr std::string_view kName = "embedding_forward";
