@@ -2,7 +2,9 @@
 // Embedding cases for the tests of every backend.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "support/op_case.h"
 
@@ -32,6 +34,11 @@ inline const EmbeddingCase kLongEmbeddingCases[] = {{3000, 40, 264, DType::kBF16
                                                     {2500, 9001, 16, DType::kF32, true},
                                                     {20000, 3, 8, DType::kBF16, true},
                                                     {700, 30, 1600, DType::kBF16, false}};
+
+/// A table that is cut into pieces of `rows` ids: lookups of all pieces add up to that of the whole table, and each
+/// piece's gradient is its rows of the whole one's. Bad ids count in every piece.
+template <class Execute>
+void expect_pieces_to_be_the_whole(const EmbeddingCase& c, int64_t rows, const Execute& execute);
 
 inline OpCase<op::EmbeddingForward<Tensor>> embedding_forward_case(const EmbeddingCase& c, DType out) {
   OpCase<op::EmbeddingForward<Tensor>> test{.name = c.name(),
@@ -64,6 +71,45 @@ inline OpCase<op::EmbeddingForward<Tensor>> bad_ids_case(int64_t columns) {
   test.inputs.tensors["ids"] = {3, 4, -1, 2147483647, -2147483648.0};
   test.inputs.state.bad_tokens = 10;
   return test;
+}
+
+template <class Execute>
+void expect_pieces_to_be_the_whole(const EmbeddingCase& c, int64_t rows, const Execute& execute) {
+  auto lookup = embedding_forward_case(c, c.dtype);
+  auto gradient = embedding_backward_case(c);
+  lookup.inputs.tensors["ids"][0] = static_cast<double>(c.vocab);
+  gradient.inputs.tensors["ids"][0] = -1;
+  const Execution whole = execute(lookup);
+  const Execution whole_gradient = execute(gradient);
+  std::vector<double> sum(whole.outputs.at("out").size());
+  std::vector<double> joined;
+  for (int64_t first = 0; first < c.vocab; first += rows) {
+    const auto begin = [&](const std::vector<double>& table) { return table.begin() + first * c.columns; };
+    const int64_t held = std::min(rows, c.vocab - first);
+    auto part = lookup;
+    part.op.table = shape_only(c.dtype, {rows, c.columns});
+    part.op.first_id = first;
+    part.op.vocab = c.vocab;
+    auto& table = part.inputs.tensors["table"];
+    table.assign(begin(lookup.inputs.at("table")), begin(lookup.inputs.at("table")) + held * c.columns);
+    table.resize(static_cast<size_t>(rows * c.columns), 77.0);  // padding
+    const Execution found = execute(part);
+    EXPECT_EQ(found.outputs.state.bad_tokens, 1);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += found.outputs.at("out")[i];
+
+    auto piece = gradient;
+    piece.op.dtable = shape_only(DType::kF32, {held, c.columns});
+    piece.op.scratch = shape_only(DType::kI32, {2 * c.tokens + held + 1});
+    piece.op.first_id = first;
+    if (c.accumulate) {
+      const auto& before = gradient.inputs.at("dtable");
+      piece.inputs.tensors["dtable"].assign(begin(before), begin(before) + held * c.columns);
+    }
+    const std::vector<double> rows_found = execute(piece).outputs.at("dtable");
+    joined.insert(joined.end(), rows_found.begin(), rows_found.end());
+  }
+  EXPECT_EQ(sum, whole.outputs.at("out"));
+  EXPECT_EQ(joined, whole_gradient.outputs.at("dtable"));
 }
 
 }  // namespace litespark::test

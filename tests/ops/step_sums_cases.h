@@ -28,7 +28,7 @@ inline StepState state_of_rank(int rank) {
 }
 
 /// What rank 0 holds after `states` have told each other.
-inline StepState sum_on(Backend& backend, const std::vector<StepState>& states) {
+inline StepState sum_on(Backend& backend, const std::vector<StepState>& states, int replica_ranks = 1) {
   const auto ranks = static_cast<int64_t>(states.size());
   const auto state = backend.allocate(sizeof(StepState));
   const auto sums = backend.allocate(ranks * op::kNumStepSums * 8);
@@ -46,10 +46,12 @@ inline StepState sum_on(Backend& backend, const std::vector<StepState>& states) 
     validate(put);
     backend.run(put);
   }
-  const op::TakeStepSums<Tensor> take{
-      .state = state_tensor,
-      .sums = {
-          .data = sums->data(), .dtype = DType::kF64, .shape = {ranks, op::kNumStepSums}, .device = backend.device()}};
+  const op::TakeStepSums<Tensor> take{.state = state_tensor,
+                                      .sums = {.data = sums->data(),
+                                               .dtype = DType::kF64,
+                                               .shape = {ranks, op::kNumStepSums},
+                                               .device = backend.device()},
+                                      .replica_ranks = replica_ranks};
   validate(take);
   backend.run(take);
   StepState result;
@@ -77,6 +79,23 @@ inline void expect_sums_in_rank_order(Backend& backend) {
   rest.bad_tokens = states[0].bad_tokens;
   rest.counts = states[0].counts;
   EXPECT_EQ(std::memcmp(&rest, states.data(), sizeof(rest)), 0);
+}
+
+/// Two replicas of two ranks: what both ranks of a replica saw counts once, what each has of its own twice.
+inline void expect_replicas_to_count_once(Backend& backend) {
+  std::vector<StepState> states;
+  for (int rank = 0; rank < 4; ++rank) states.push_back(state_of_rank(rank));
+  const StepState found = sum_on(backend, states, 2);
+  EXPECT_EQ(found.loss_sum, 0.0 + states[0].loss_sum + states[2].loss_sum);
+  EXPECT_EQ(found.z_loss_sum, 0.0 + states[0].z_loss_sum + states[2].z_loss_sum);
+  EXPECT_EQ(found.supervised_tokens, 2002);
+  EXPECT_EQ(found.bad_tokens, 2);
+  EXPECT_EQ(found.counts.batch_tokens, 4002);
+  double squares = 0;
+  for (const StepState& state : states) squares += state.gradient_square_sum;
+  EXPECT_EQ(found.gradient_square_sum, squares);
+  EXPECT_EQ(found.counts.stop_requests, 1);
+  EXPECT_EQ(found.counts.joules, 1.5);
 }
 
 inline void expect_a_nan_to_reach_all(Backend& backend) {

@@ -30,7 +30,8 @@ TEST(Communication, ReducesFloatingTensorsOnlyAndNumbersItsCalls) {
   const auto u16 = [](int64_t size) { return shape_only(DType::kU16, {size}); };
   EXPECT_THROW(validate(op::ReduceScatter<Tensor>{u16(20), u16(60), 3}), InternalError);
   EXPECT_NO_THROW(validate(op::AllGather<Tensor>{u16(60), u16(20), 3}));
-  EXPECT_THROW(validate(op::AllGather<Tensor>{.data = u16(60), .shard = u16(20), .ranks = 3, .call = -1}), InternalError);
+  EXPECT_THROW(validate(op::AllGather<Tensor>{.data = u16(60), .shard = u16(20), .ranks = 3, .call = -1}),
+               InternalError);
   EXPECT_THROW(validate(op::AllGather<Tensor>{u16(0), u16(0), 0}), InternalError);
   EXPECT_THROW(validate(op::CommWait<Tensor>{.tensor = u16(20), .source = {}, .call = -1}), InternalError);
 }

@@ -85,5 +85,14 @@ TEST(Embedding, ReferenceBackwardIsTheDerivativeOfItsForward) {
                   });
 }
 
+TEST(Embedding, PiecesOfATableAreTheWhole) {
+  for (const EmbeddingCase& c : {EmbeddingCase{100, 11, 16, DType::kF32, true}, {333, 1000, 33, DType::kBF16, false}}) {
+    for (const int64_t rows : {4, 6, 11, 400}) {
+      expect_pieces_to_be_the_whole(
+          c, rows, [](const auto& test) { return execute(cpu_backend(usable_isas().back(), 2), test); });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace litespark::test

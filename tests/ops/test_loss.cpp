@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/cpu_conformance.h"
+#include "ops/cut_loss_cases.h"
 #include "ops/loss_cases.h"
 #include "reference/loss.h"
 #include "support/finite_differences.h"
@@ -114,6 +115,39 @@ TEST(Loss, ChunkingChangesNoBit) {
     EXPECT_EQ(losses, all.outputs.at("losses")) << chunk_rows;
     EXPECT_EQ(gradient, all.outputs.at("logits")) << chunk_rows;
   }
+}
+
+TEST(Loss, RanksThatShareTheVocabularyKeepTheErrorRuleOfOne) {
+  for (const CutLossCase& c : kCutLossCases) {
+    const auto test = loss_case(c.whole);
+    const Values truth = reference::evaluate<double>(test.op, test.inputs);
+    const Values plain = reference::evaluate<float>(test.op, test.inputs);
+    for (const CpuIsa isa : usable_isas()) {
+      const Execution found = join_cut_loss(cpu_backend(isa, 2), c, test.inputs);
+      expect_kernel_rule(test.name + ", ranks: " + std::to_string(c.ranks), found, truth, plain);
+      EXPECT_EQ(found.outputs.state.bad_tokens, 0);
+    }
+  }
+}
+
+// report:B26, fault:D18, fault:C11: as the uncut op.
+TEST(Loss, RanksThatShareTheVocabularyAgreeOnExtremeBadAndIgnoredRows) {
+  const CutLossCase c{.whole = {5, 40, DType::kF32, 0, true, true, 1}, .ranks = 3, .stored = 16};
+  auto test = loss_case(c.whole);
+  test.inputs.tensors["logits"].assign(200, -1e4);
+  for (size_t row = 0; row < 5; ++row) test.inputs.tensors["logits"][row * 40 + 20] = 1e4;
+  test.inputs.tensors["labels"] = {20, 3, 40, -1, op::kIgnoredLabel};
+  Backend& backend = cpu_backend(usable_isas().back(), 1);
+  const Execution found = join_cut_loss(backend, c, test.inputs);
+  EXPECT_EQ(found.outputs.at("losses"), (std::vector<double>{0, 2e4, 0, 0, 0}));
+  EXPECT_EQ(found.outputs.state.bad_tokens, 2);
+  std::vector<double> gradient(200);
+  gradient[40 + 20] = 1;
+  gradient[40 + 3] = -1;
+  EXPECT_EQ(found.outputs.at("logits"), gradient);
+  test.inputs.tensors["logits"][2 * 40 + 1] = NAN;
+  test.inputs.tensors["logits"][7] = NAN;
+  EXPECT_TRUE(std::isnan(join_cut_loss(backend, c, test.inputs).outputs.at("losses")[0]));
 }
 
 TEST(Loss, ReduceSumsScoredRowsOnly) {

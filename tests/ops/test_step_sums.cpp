@@ -10,6 +10,10 @@ TEST(StepSums, AreAddedInRankOrderAndLeaveTheRestOfTheState) {
   expect_sums_in_rank_order(*make_cpu_backend({.threads = 1}));
 }
 
+TEST(StepSums, CountWhatAReplicaSawOnce) {
+  expect_replicas_to_count_once(*make_cpu_backend({.threads = 1}));
+}
+
 TEST(StepSums, CarryANanToEveryRank) {
   expect_a_nan_to_reach_all(*make_cpu_backend({.threads = 1}));
 }

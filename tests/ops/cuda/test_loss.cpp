@@ -4,6 +4,7 @@
 #include <span>
 
 #include "ops/cuda/cuda_conformance.h"
+#include "ops/cut_loss_cases.h"
 #include "ops/loss_cases.h"
 #include "reference/loss.h"
 
@@ -69,6 +70,17 @@ TEST(Loss, IgnoredAndBadLabelsHaveNoGradient) {
       for (const double loss : execution.outputs.at("losses")) ASSERT_EQ(loss, 0.0);
       for (const double slope : execution.outputs.at("logits")) ASSERT_EQ(slope, 0.0);
     }
+  }
+}
+
+TEST(Loss, RanksThatShareTheVocabularyKeepTheErrorRuleOfOne) {
+  for (const CutLossCase& c : kCutLossCases) {
+    const auto test = loss_case(c.whole);
+    const Execution found = join_cut_loss(cuda_backend(), c, test.inputs);
+    expect_kernel_rule(test.name + ", ranks: " + std::to_string(c.ranks), found,
+                       reference::evaluate<double>(test.op, test.inputs),
+                       reference::evaluate<float>(test.op, test.inputs));
+    EXPECT_EQ(found.outputs.state.bad_tokens, 0);
   }
 }
 

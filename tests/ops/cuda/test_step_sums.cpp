@@ -14,5 +14,9 @@ TEST(StepSums, CarryANanToEveryRank) {
   expect_a_nan_to_reach_all(cuda_backend());
 }
 
+TEST(StepSums, CountWhatAReplicaSawOnce) {
+  expect_replicas_to_count_once(cuda_backend());
+}
+
 }  // namespace
 }  // namespace litespark::test
