@@ -25,6 +25,7 @@
 #include "run_ranks.h"
 #include "run_sensors.h"
 #include "run_setup.h"
+#include "spec/param_cut.h"
 #include "spec/run_program.h"
 #include "stop_request.h"
 #include "text_commands.h"
@@ -358,6 +359,7 @@ class TrainCommand final : public Command {
     const auto place = place_among_ranks(config);
     refuse_unsupported(config);
     const ModelConfig model = model_of(config);
+    require_cut(model, config.cluster.tp);
     if (config.cluster.gpus > 1 && !place) {
       return launch_ranks(static_cast<int>(config.cluster.gpus), line.arguments, wants_cuda(config));
     }

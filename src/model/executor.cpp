@@ -25,7 +25,6 @@ void require_ranks(const ProgramOptions& options, const Communicator* communicat
 Executor::Executor(Program program, Backend& backend, Communicator* communicator)
     : program_(std::move(program)), backend_(backend), communicator_(communicator) {
   require_ranks(program_.options, communicator_);
-  if (communicator_ != nullptr) form_groups();
   persistent_ = backend_.allocate(program_.memory->persistent_bytes());
   arena_ = backend_.allocate(program_.memory->arena_bytes());
   if (program_.memory->host_bytes() > 0) host_ = backend_.allocate_pinned(program_.memory->host_bytes());
@@ -42,12 +41,14 @@ Executor::Executor(Program program, Backend& backend, Communicator* communicator
 
 void Executor::form_groups() {
   const ProgramOptions& options = program_.options;
+  has_groups_ = true;
   if (options.data_ranks == 1 || options.tensor_ranks == 1) return;
   tensor_group_ = communicator_->split(static_cast<int>(options.data_rank));
   data_group_ = communicator_->split(static_cast<int>(options.tensor_rank));
 }
 
 Communicator* Executor::communicator(op::CommGroup group) const {
+  if (!has_groups_) throw InternalError("executor", "the ranks' groups come with the first phase");
   const ProgramOptions& options = program_.options;
   switch (group) {
     case op::CommGroup::kData:
@@ -149,6 +150,7 @@ void Executor::rethrow_late(const DeviceError& error) const {
 }
 
 void Executor::run(Phase phase) {
+  if (!has_groups_) form_groups();
   BoundPhase& bound_phase = bound(phase);
   if (observer_ != nullptr) {
     run_observed(bound_phase);

@@ -32,14 +32,14 @@ class Executor {
  public:
   /// Allocates exactly Program::memory's total, binds and validates every op. Throws ConfigError when the memory is not
   /// there, InternalError when a tape breaks an op's contract. `communicator`: of all ranks of the program, where there
-  /// are several, which make theirs at the same point; outlives this.
+  /// are several; outlives this. Their groups come together in front of the first phase, which all run at the same point.
   Executor(Program program, Backend& backend, Communicator* communicator = nullptr);
 
   const Program& program() const { return program_; }
   Backend& backend() const { return backend_; }
   /// Of all ranks; nullptr where there is one.
   Communicator* communicator() const { return communicator_; }
-  /// Of this rank's group; nullptr where it is alone in it.
+  /// Of this rank's group; nullptr where it is alone in it. Throws InternalError before the first phase.
   Communicator* communicator(op::CommGroup group) const;
   /// Bytes really allocated on the device: the plan's total.
   int64_t allocated_bytes() const;
@@ -129,6 +129,7 @@ class Executor {
   };
   Communicator* communicator_;
   std::unique_ptr<Communicator> tensor_group_, data_group_;  ///< where they are not all ranks
+  bool has_groups_ = false;
   std::vector<Call> calls_;                                  ///< under way, by the number that the tape gives them
   std::unique_ptr<DeviceMemory> persistent_;
   std::unique_ptr<DeviceMemory> arena_;

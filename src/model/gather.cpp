@@ -20,9 +20,9 @@ void copy_out(const Executor& executor, void* destination, const void* source, i
   executor.waiting([&] { executor.backend().copy_to_host(destination, source, bytes); });
 }
 
-/// Memory that is free between two steps: this rank's part of the bucket's gradients.
+/// Memory that is free between two steps: what this rank has of the bucket's gradients.
 Tensor room_of(const Executor& executor, const Bucket& bucket) {
-  return executor.tensor(bucket.gradient);
+  return executor.tensor(bucket.gradient.has_value() ? bucket.gradient : bucket.shard.gradient);
 }
 
 /// Every data rank's `piece` behind one another: [bucket.size] elements, or nothing where `keeps` is false. They travel

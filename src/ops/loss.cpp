@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contract checks of the loss ops.
-#include <algorithm>
-
 #include "ops/op_check.h"
 
 namespace litespark {
@@ -52,8 +50,8 @@ void check_contract(const op::CrossEntropyJoined<Tensor>& op) {
   check_part(check, op);
   const int64_t rows = op.labels.num_elements();
   check_rows(check, op, rows);
-  const int64_t of_one = std::max<int64_t>(rows * op::kRowStatistics, 1);
-  check.that(op.statistics.num_elements() % of_one == 0, "statistics are not those of whole ranks");
+  check.positive("ranks", op.ranks);
+  check.elements("statistics", op.statistics, op.ranks * rows * op::kRowStatistics);
   check.that(op.columns == 0 || op.first_id + op.columns <= op.vocab, "vocab is less than this rank's ids");
   check.positive("vocab", op.vocab);
   check.step_state("state", op.state);

@@ -55,22 +55,20 @@ const Bucket* layer_bucket(const Program& program, int64_t layer) {
   return find_bucket(program, "layers." + std::to_string(layer));
 }
 
-void start_reduction(Tape& tape, const Program& program, const Bucket& bucket) {
+void start_reduction(Tape& tape, const Program& program, const BucketReduction& reduction) {
   if (!has_data_peers(program)) return;
-  tape.enter("backward.reduce", bucket.layer);
-  tape.push(op::ReduceScatter<TensorId>{.shard = bucket.shard.gradient,
-                                        .data = bucket.gradient,
+  tape.enter("backward.reduce", reduction.bucket->layer);
+  tape.push(op::ReduceScatter<TensorId>{.shard = reduction.piece,
+                                        .data = reduction.whole,
                                         .ranks = num_ranks(program),
-                                        .call = reduction_call(program, bucket)});
+                                        .call = reduction_call(program, *reduction.bucket)});
 }
 
-void await_reductions(Tape& tape, const Program& program) {
+void await_reduction(Tape& tape, const Program& program, const BucketReduction& reduction) {
   if (!has_data_peers(program)) return;
-  for (const Bucket& bucket : program.buckets) {
-    tape.enter("backward.reduce", bucket.layer);
-    tape.push(
-        op::CommWait<TensorId>{.tensor = bucket.shard.gradient, .source = {}, .call = reduction_call(program, bucket)});
-  }
+  tape.enter("backward.reduce", reduction.bucket->layer);
+  tape.push(op::CommWait<TensorId>{
+      .tensor = reduction.piece, .source = reduction.whole, .call = reduction_call(program, *reduction.bucket)});
 }
 
 std::vector<const Bucket*> forward_order(const Program& program) {

@@ -13,11 +13,14 @@ namespace litespark {
 /// forward.
 bool gathers_before_packing(const Program& program);
 
-/// Starts the reduction of a bucket whose gradients are complete: the head's, the embedding's, a layer's, or that of
-/// norms and biases.
-void start_reduction(Tape& tape, const Program& program, const Bucket& bucket);
-/// Behind backward: all reductions of the tape are done.
-void await_reductions(Tape& tape, const Program& program);
+/// A bucket whose gradients are complete, the head's, the embedding's, a layer's, or that of norms and biases, on its
+/// way from every rank's [size] to this rank's piece of the sum.
+struct BucketReduction {
+  const Bucket* bucket = nullptr;
+  TensorId whole, piece;
+};
+void start_reduction(Tape& tape, const Program& program, const BucketReduction& reduction);
+void await_reduction(Tape& tape, const Program& program, const BucketReduction& reduction);
 
 /// The bucket whose name this is; nullptr when there is none, as with one rank.
 const Bucket* find_bucket(const Program& program, std::string_view name);

@@ -63,7 +63,7 @@ void LlamaEmitter::backward_norm(const NormBackward& norm, const ResidualGradien
   tape_.push(op::RmsNormBackward<TensorId>{
       .dresidual = gradient.stream,
       .dresidual_cast = casts_residual() ? gradient.cast : TensorId{},
-      .dweight = weight.gradient,
+      .dweight = gradient_of(norm.role, norm.layer),
       .dy = norm.dy,
       .x = norm.x,
       .rstd = norm.rstd,
@@ -120,8 +120,8 @@ void LlamaEmitter::backward_positions(const BlockActivations& block, int64_t lay
   const ParamTensors& key_norm = param(ParamRole::kKeyNorm, layer);
   tape_.push(op::HeadNormBackward<TensorId>{
       .dqkv = dqkv,
-      .dq_weight = query_norm.gradient,
-      .dk_weight = key_norm.gradient,
+      .dq_weight = gradient_of(ParamRole::kQueryNorm, layer),
+      .dk_weight = gradient_of(ParamRole::kKeyNorm, layer),
       .qkv = block.qkv_projected,
       .rstd = block.head_rstd,
       .q_weight = query_norm.master,
@@ -179,7 +179,7 @@ void LlamaEmitter::backward_embedding(const ResidualGradient& gradient) {
   const int64_t vocab = config_.vocab_size;
   tape_.enter("backward.embedding");
   const TensorId dout = gather_rows(gradient.stream);
-  tape_.push(op::EmbeddingBackward<TensorId>{.dtable = param(ParamRole::kEmbedding, -1).gradient,
+  tape_.push(op::EmbeddingBackward<TensorId>{.dtable = gradient_of(ParamRole::kEmbedding, -1),
                                              .dout = dout,
                                              .ids = batch_.ids,
                                              .scratch = temporary(tape_.phase() + ".embedding_sort", DType::kI32,

@@ -53,7 +53,7 @@ op::AttentionShape LlamaEmitter::attention_shape(int64_t layer) const {
           .has_alibi = config.positions == Positions::kAlibi};
 }
 
-LlamaEmitter::Linear LlamaEmitter::linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer) const {
+LlamaEmitter::Linear LlamaEmitter::linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer) {
   const ParamTensors& tensors = param(weight, layer);
   const auto index = static_cast<size_t>(*program_.params.find(weight, layer));
   const Shape& shape = program_.params.params[index].shape;
@@ -62,14 +62,14 @@ LlamaEmitter::Linear LlamaEmitter::linear(ParamRole weight, std::optional<ParamR
                 .packed_forward = tensors.packed_forward,
                 .packed_backward = tensors.packed_backward,
                 .bias = {},
-                .gradient = tensors.gradient,
+                .gradient = gradient_of(weight, layer),
                 .bias_gradient = {},
                 .has_bias = false,
                 .in_features = shape[1],
                 .out_features = shape[0]};
   if (bias && program_.params.find(*bias, layer)) {
     linear.bias = param(*bias, layer).master;
-    linear.bias_gradient = param(*bias, layer).gradient;
+    linear.bias_gradient = gradient_of(*bias, layer);
     linear.has_bias = true;
   }
   return linear;

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "spec/communication_tape.h"
 #include "spec/param_cut.h"
-#include "spec/program.h"
 
 namespace litespark {
 
@@ -52,6 +52,8 @@ class LlamaEmitter {
   struct Meetings {
     bool gathers_weights = false;
     bool reduces_gradients = false;
+    bool is_first =
+        true;  ///< of the step's micro-batches: with ProgramOptions::shards_gradients others add to its pieces
   };
   void meet_ranks(const Meetings& meetings) { meetings_ = meetings; }
   /// From here on the blocks' linear layers multiply 8-bit copies. Needs ProgramOptions::fp8.
@@ -168,7 +170,7 @@ class LlamaEmitter {
   HeadActivations final_norm(const BlockActivations& last);
 
   // llama_head.cpp
-  Linear head() const;
+  Linear head();
   void head_chunk(const Linear& linear, const HeadChunk& chunk, bool training);
 
   // llama_offload.cpp
@@ -195,6 +197,9 @@ class LlamaEmitter {
   // llama_ranks.cpp
   void start_gathers();
   void await_weights(int64_t layer);
+  TensorId whole_gradient(const Bucket& bucket);
+  TensorId gradient_of(ParamRole role, int64_t layer);
+  void reduce(const Bucket& bucket);
   void reduce_bucket(std::string_view name);
   void reduce_layer(int64_t layer);
   void finish_reductions();
@@ -225,7 +230,7 @@ class LlamaEmitter {
   void project_backward_weight(const BlockLinear& kind, int64_t layer, const OutputGradient& dy, const KeptInput& x);
 
   // llama_emitter.cpp
-  Linear linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer) const;
+  Linear linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer);
   TensorId packed_copy(const Linear& linear, op::PackForm form);
   TensorId linear_forward(const Linear& linear, TensorId x, const std::string& name);
   void linear_forward_into(const Linear& linear, TensorId x, TensorId y);
@@ -250,6 +255,8 @@ class LlamaEmitter {
   bool accumulate_;
   bool offloads_ = false;
   Meetings meetings_;
+  std::vector<TensorId> whole_gradients_;    ///< of this tape, a bucket each; absent until something writes there
+  std::vector<BucketReduction> reductions_;  ///< under way
   bool uses_fp8_ = false;
   std::string stage_;  ///< part of tensor names: tells a recomputed tensor from the first one
 };

@@ -7,7 +7,7 @@
 
 namespace litespark {
 
-LlamaEmitter::Linear LlamaEmitter::head() const {
+LlamaEmitter::Linear LlamaEmitter::head() {
   const bool tied = config_.tie_word_embeddings;
   return linear(tied ? ParamRole::kEmbedding : ParamRole::kHead, std::nullopt, -1);
 }

@@ -44,7 +44,7 @@ void validate_options(const ModelConfig& config, const ProgramOptions& options) 
   if (options.gradient != DType::kF32 && options.accumulates) {
     throw ConfigError("precision.gradient", "cannot be accumulated", dtype_name(options.gradient), "f32");
   }
-  if (options.carries_gradients && (options.accumulates || options.data_ranks > 1)) {
+  if (options.carries_gradients && (options.accumulates || options.world_ranks() > 1)) {
     throw InternalError("carries_gradients", "gradients outlive the micro-batch", "several of them, or ranks", "one");
   }
   if (options.generation) {
@@ -91,6 +91,10 @@ void validate_tensor_ranks(const ModelConfig& config, const ProgramOptions& opti
   if (options.batch.num_tokens % options.tensor_ranks != 0) {
     throw ConfigError("cluster.tp", "does not divide the tokens of a micro-batch, whose norms its ranks share",
                       options.tensor_ranks, "a divisor of " + std::to_string(options.batch.num_tokens));
+  }
+  if (config.positions == Positions::kAlibi) {
+    throw ConfigError("model.positions", "ALiBi's slopes belong to all heads, of which a tensor-parallel rank has some",
+                      "alibi", "rope", "or set cluster.tp = 1");
   }
   if (options.fp8) {
     throw ConfigError("precision.matmul", "8-bit matmuls have no tensor-parallel form yet", "fp8",
@@ -176,12 +180,15 @@ void declare_offloaded(Program& program) {
 
 void add_train_tape(Program& program, const BackendSizes& sizes, Phase phase) {
   const bool is_first = phase == Phase::kTrainFirst;
+  const bool shards_gradients = program.options.shards_gradients;
   const bool is_last = phase == Phase::kTrainLast || !program.options.accumulates;
   Tape tape{std::string(phase_name(phase))};
-  LlamaEmitter emitter(program, sizes, tape, program.batch, !is_first);
+  LlamaEmitter emitter(program, sizes, tape, program.batch, !is_first && !shards_gradients);
   if (program.options.offloads_activations) emitter.offload_inputs();
-  if (program.options.world_ranks() > 1)
-    emitter.meet_ranks({.gathers_weights = is_first, .reduces_gradients = is_last});
+  if (program.options.world_ranks() > 1) {
+    emitter.meet_ranks(
+        {.gathers_weights = is_first, .reduces_gradients = is_last || shards_gradients, .is_first = is_first});
+  }
   if (program.options.fp8) emitter.use_fp8();
   const std::vector<BlockActivations> blocks = emitter.forward_blocks();
   const HeadActivations head = emitter.head_and_loss(blocks.back(), true);
@@ -267,6 +274,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   validate_ranks(options);
   validate_tensor_ranks(config, options);
   Program program{.config = config, .options = options};
+  program.options.shards_gradients = options.shards_gradients && options.data_ranks > 1;
   program.rank_config = cut_model(config, options.tensor_ranks);
   program.sizes_are_exact = sizes.exact();
   program.beyond_plan_bytes = sizes.beyond_plan_bytes();
@@ -287,7 +295,8 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     if (options.offloads_activations) declare_offloaded(program);
     add_train_tape(program, sizes, Phase::kTrainFirst);
     if (options.accumulates) add_train_tape(program, sizes, Phase::kTrainNext);
-    if (options.accumulates && options.world_ranks() > 1) add_train_tape(program, sizes, Phase::kTrainLast);
+    const bool has_last = options.accumulates && options.world_ranks() > 1 && !program.options.shards_gradients;
+    if (has_last) add_train_tape(program, sizes, Phase::kTrainLast);
     if (options.has_checksums) program.tapes.emplace_back(Phase::kChecksum, make_checksum_tape(program));
     program.tapes.emplace_back(Phase::kOptimizer, make_optimizer_tape(program));
     if (options.world_ranks() > 1) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where forward and backward meet the other ranks: nothing on tapes that were not told to.
-#include "spec/communication_tape.h"
+#include <algorithm>
+
+#include "core/error.h"
 #include "spec/llama_emitter.h"
 
 namespace litespark {
@@ -13,6 +15,52 @@ void LlamaEmitter::await_weights(int64_t layer) {
   if (meetings_.gathers_weights) await_late_gather(tape_, program_, layer);
 }
 
+/// Where backward writes a bucket's gradients: over the whole run, or, where ranks keep their pieces alone, until they
+/// are reduced.
+TensorId LlamaEmitter::whole_gradient(const Bucket& bucket) {
+  if (bucket.gradient.has_value()) return bucket.gradient;
+  whole_gradients_.resize(program_.buckets.size());
+  TensorId& whole = whole_gradients_[static_cast<size_t>(&bucket - program_.buckets.data())];
+  if (!whole.has_value()) {
+    whole = temporary(tape_.phase() + "." + bucket.name + ".gradient", program_.tensors[bucket.shard.gradient].dtype,
+                      {bucket.size}, Owner::kGradients);
+  }
+  return whole;
+}
+
+TensorId LlamaEmitter::gradient_of(ParamRole role, int64_t layer) {
+  const TensorId persistent = param(role, layer).gradient;
+  if (persistent.has_value() || !program_.options.shards_gradients) return persistent;
+  const int64_t index = *program_.params.find(role, layer);
+  const ParamSpec& spec = program_.params.params[static_cast<size_t>(index)];
+  for (const Bucket& bucket : program_.buckets) {
+    const auto found = std::find(bucket.params.begin(), bucket.params.end(), index);
+    if (found == bucket.params.end()) continue;
+    const int64_t offset = bucket.offsets[static_cast<size_t>(found - bucket.params.begin())];
+    return program_.tensors.view(whole_gradient(bucket), tape_.phase() + "." + spec.name + ".gradient", spec.shape,
+                                 offset);
+  }
+  throw InternalError(spec.name, "is in no bucket", program_.buckets.size(), "one of them");
+}
+
+void LlamaEmitter::reduce(const Bucket& bucket) {
+  BucketReduction reduction{.bucket = &bucket, .whole = whole_gradient(bucket), .piece = bucket.shard.gradient};
+  if (!program_.options.shards_gradients) {
+    start_reduction(tape_, program_, reduction);
+    reductions_.push_back(reduction);
+    return;
+  }
+  // One is under way beside the backward of the next bucket; the memory of those before it is free again.
+  finish_reductions();
+  if (!meetings_.is_first) {
+    reduction.piece =
+        temporary(tape_.phase() + "." + bucket.name + ".gradient_piece", program_.tensors[bucket.shard.gradient].dtype,
+                  program_.tensors[bucket.shard.gradient].shape, Owner::kGradients);
+  }
+  start_reduction(tape_, program_, reduction);
+  reductions_.push_back(reduction);
+}
+
 void LlamaEmitter::reduce_bucket(std::string_view name) {
   if (!meetings_.reduces_gradients) return;
   const Bucket* const bucket = find_bucket(program_, name);
@@ -20,19 +68,27 @@ void LlamaEmitter::reduce_bucket(std::string_view name) {
   if (has_tensor_peers() && name == "small") {
     // What all tensor-parallel ranks hold: each has summed over its own rows or heads.
     tape_.enter("backward.copies");
-    sum_over_tensor_ranks(tape_, program_, bucket->gradient);
+    sum_over_tensor_ranks(tape_, program_, whole_gradient(*bucket));
   }
-  start_reduction(tape_, program_, *bucket);
+  reduce(*bucket);
 }
 
 void LlamaEmitter::reduce_layer(int64_t layer) {
   if (!meetings_.reduces_gradients) return;
   sum_copies(layer);
-  start_reduction(tape_, program_, *layer_bucket(program_, layer));
+  reduce(*layer_bucket(program_, layer));
 }
 
 void LlamaEmitter::finish_reductions() {
-  if (meetings_.reduces_gradients) await_reductions(tape_, program_);
+  // All ranks wait in one order, that of the buckets.
+  std::sort(reductions_.begin(), reductions_.end(),
+            [](const BucketReduction& a, const BucketReduction& b) { return a.bucket < b.bucket; });
+  for (const BucketReduction& reduction : reductions_) {
+    await_reduction(tape_, program_, reduction);
+    const TensorId sum = reduction.bucket->shard.gradient;
+    if (reduction.piece != sum) tape_.push(op::Add<TensorId>{.sum = sum, .x = reduction.piece});
+  }
+  reductions_.clear();
 }
 
 }  // namespace litespark

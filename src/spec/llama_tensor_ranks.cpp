@@ -3,7 +3,6 @@
 // rows; in front of the first matmul of attention, MLP and head the rows come together, behind the last one the parts
 // of its sum are added, each rank receiving its rows. The vocabulary is cut, so a row's loss is put together from what
 // every rank knows of its logits.
-#include "spec/communication_tape.h"
 #include "spec/llama_emitter.h"
 
 namespace litespark {
@@ -61,6 +60,7 @@ void LlamaEmitter::join_loss(const HeadChunk& chunk, bool training) {
                                               .labels = chunk.labels,
                                               .statistics = chunk.statistics,
                                               .state = program_.state,
+                                              .ranks = program_.options.tensor_ranks,
                                               .first_id = held.first,
                                               .columns = held.count,
                                               .vocab = program_.config.vocab_size,
@@ -78,7 +78,7 @@ void LlamaEmitter::sum_copies(int64_t layer) {
 
 void LlamaEmitter::sum_copies_of(ParamRole role, int64_t layer) {
   const ModelConfig& model = program_.config;
-  const TensorId gradient = param(role, layer).gradient;
+  const TensorId gradient = gradient_of(role, layer);
   Shape shape{2 * model.num_key_value_heads * model.head_dim};
   if (program_.tensors[gradient].shape.rank() == 2) shape.append(model.hidden_size);
   const TensorId sums = temporary(layer_name(layer, role == ParamRole::kQkv ? "kv_sums" : "kv_bias_sums"), DType::kF32,

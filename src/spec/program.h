@@ -76,8 +76,10 @@ struct ProgramOptions {
   std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
   int64_t data_ranks = 1;                     ///< ranks that train on micro-batches of their own, ZeRO-1 among them
   int64_t data_rank = 0;                      ///< which of them this is; sizes and offsets do not depend on it
-  int64_t tensor_ranks = 1;                   ///< ranks that share the weights and work of each data rank
-  int64_t tensor_rank = 0;                    ///< which of them this is; sizes do not depend on it
+  /// ZeRO-2: gradients are reduced in every micro-batch, and between them each data rank keeps its pieces of the sum.
+  bool shards_gradients = false;
+  int64_t tensor_ranks = 1;  ///< ranks that share the weights and work of each data rank
+  int64_t tensor_rank = 0;   ///< which of them this is; sizes do not depend on it
 
   /// Of the whole run; those of one data rank are neighbours.
   int64_t world_ranks() const { return data_ranks * tensor_ranks; }
@@ -167,7 +169,7 @@ struct Bucket {
   std::vector<int64_t> params;   ///< rows of the table, as they lie in the bucket
   std::vector<int64_t> offsets;  ///< where each begins, in elements
   int64_t size = 0;              ///< elements, a multiple of data_ranks kShardAlignment
-  TensorId gradient;             ///< [size]
+  TensorId gradient;             ///< [size]; absent with ProgramOptions::shards_gradients
   ParamTensors shard;            ///< this rank's piece, [size / data_ranks]
   /// What other ranks' updates must reach: a whole tensor [size] and this rank's piece of it.
   struct Gathered {

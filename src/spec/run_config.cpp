@@ -354,6 +354,11 @@ void ClusterSection::visit(Fields& fields) {
 }
 
 void DistributionSection::visit(Fields& fields) {
+  fields.add({.path = "zero",
+              .value = &zero,
+              .help = "What data-parallel ranks share: 1, the optimizer's state; 2, gradients too: reduced in every "
+                      "micro-batch, and each rank keeps its part of the sum.",
+              .range = between(1, 2)});
   fields.add({.path = "graphs",
               .value = &graphs,
               .help =

@@ -221,6 +221,7 @@ struct ClusterSection {
 };
 
 struct DistributionSection {
+  int64_t zero = 1;
   bool graphs = false;
   int64_t timeout_seconds = 600;
   std::string secret_file;

@@ -215,6 +215,9 @@ std::vector<std::string> RunConfig::ignored_settings() const {
   if (memory.recompute != Recompute::kEveryK && memory.recompute_every != MemorySection{}.recompute_every) {
     ignored.push_back("memory.recompute_every: memory.recompute is not \"every-k\"");
   }
+  if (distribution.zero > 1 && cluster.data_parallel() == 1) {
+    ignored.push_back("distribution.zero: there is one data-parallel rank, which shares with nobody");
+  }
   if (distribution.graphs && cluster.gpus == 1) {
     ignored.push_back("distribution.graphs: there is one rank, whose phases are graphs anyway");
   }

@@ -58,7 +58,7 @@ ProgramOptions training_options(const RunConfig& config) {
           .master = config.precision.master,
           .moments = config.optim.moments,
           .gradient = config.precision.gradient,
-          .carries_gradients = config.train.accumulation == 1 && config.cluster.data_parallel() == 1,
+          .carries_gradients = config.train.accumulation == 1 && config.cluster.gpus == 1,
           .offloads_activations = config.memory.offload == Offload::kActivations,
           .adamw = {.beta1 = config.optim.betas.at(0),
                     .beta2 = config.optim.betas.at(1),
@@ -69,6 +69,7 @@ ProgramOptions training_options(const RunConfig& config) {
           .fp8 = fp8_of(config.precision),
           .generation = sampling_of(config),
           .data_ranks = config.cluster.data_parallel(),
+          .shards_gradients = config.distribution.zero > 1,
           .tensor_ranks = config.cluster.tp};
 }
 

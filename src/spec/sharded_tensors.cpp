@@ -35,8 +35,9 @@ class ShardDeclarer {
     declare_weights();
     if (program_.options.has_training) {
       declare_gradients();
-      declare_shards("first_moment", program_.options.moments, &ParamTensors::first_moment, any_bucket());
-      declare_shards("second_moment", program_.options.moments, &ParamTensors::second_moment, any_bucket());
+      const DType moments = program_.options.moments;
+      declare_shards("first_moment", moments, Owner::kOptimizer, &ParamTensors::first_moment, any_bucket());
+      declare_shards("second_moment", moments, Owner::kOptimizer, &ParamTensors::second_moment, any_bucket());
     }
     cut_params();
   }
@@ -123,11 +124,11 @@ class ShardDeclarer {
   }
 
   /// This rank's pieces alone.
-  void declare_shards(const std::string& name, DType dtype, Field field, const Choice& is_chosen) {
+  void declare_shards(const std::string& name, DType dtype, Owner owner, Field field, const Choice& is_chosen) {
     int64_t size = 0;
     for (const Bucket& bucket : program_.buckets) size += is_chosen(bucket) ? shard_size(bucket) : 0;
     if (size == 0) return;
-    const TensorId root = parent(name, dtype, Owner::kOptimizer, size);
+    const TensorId root = parent(name, dtype, owner, size);
     int64_t offset = 0;
     for (Bucket& bucket : program_.buckets) {
       if (!is_chosen(bucket)) continue;
@@ -146,12 +147,12 @@ class ShardDeclarer {
                      reads_masters ? any_bucket() : vectors());
     if (reads_masters) return;
     declare_gathered("weight", DType::kBF16, Owner::kWeights, &ParamTensors::weight, matrices());
-    if (has_masters) declare_shards("master_shard", DType::kF32, &ParamTensors::master, matrices());
+    if (has_masters) declare_shards("master_shard", DType::kF32, Owner::kOptimizer, &ParamTensors::master, matrices());
     if (options.master != MasterWeights::kBF16Remainder) return;
     if (packs_) {
       declare_gathered("remainder", DType::kU16, Owner::kOptimizer, &ParamTensors::remainder, matrices());
     } else {
-      declare_shards("remainder_shard", DType::kU16, &ParamTensors::remainder, matrices());
+      declare_shards("remainder_shard", DType::kU16, Owner::kOptimizer, &ParamTensors::remainder, matrices());
     }
   }
 
@@ -159,6 +160,11 @@ class ShardDeclarer {
     const bool has_bf16 = program_.options.gradient == DType::kBF16;
     const Choice in_bf16 = [has_bf16](const Bucket& bucket) { return has_bf16 && bucket.layer >= 0; };
     const Choice in_f32 = [in_bf16](const Bucket& bucket) { return !in_bf16(bucket); };
+    if (program_.options.shards_gradients) {
+      declare_shards("gradient", DType::kF32, Owner::kGradients, &ParamTensors::gradient, in_f32);
+      declare_shards("gradient_bf16", DType::kBF16, Owner::kGradients, &ParamTensors::gradient, in_bf16);
+      return;
+    }
     const auto of_f32 = declare_whole("gradient", DType::kF32, Owner::kGradients, &ParamTensors::gradient, in_f32);
     const auto of_bf16 =
         declare_whole("gradient_bf16", DType::kBF16, Owner::kGradients, &ParamTensors::gradient, in_bf16);

@@ -55,7 +55,8 @@ Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batc
 
 Phase Trainer::phase_of(int64_t micro) const {
   if (micro == 0) return Phase::kTrainFirst;
-  return has_peers() && micro + 1 == options_.accumulation ? Phase::kTrainLast : Phase::kTrainNext;
+  const bool is_last = micro + 1 == options_.accumulation;
+  return is_last && executor_.program().tape(Phase::kTrainLast) != nullptr ? Phase::kTrainLast : Phase::kTrainNext;
 }
 
 Trainer::MicroBatches Trainer::run_micro_batches(const StepState& inputs) {

@@ -63,6 +63,53 @@ TEST(TrainRanks, AreTheRunOfOneThatAccumulatesAndAnyNumberOfThemTakesItUp) {
   EXPECT_TRUE(contains(other.errors, "accumulation=4")) << other.errors;
 }
 
+// Real processes that share weights: the run of one, whatever of it is shared, and the plan that was printed for it.
+TEST(TrainRanks, ShareWeightsAndAnyLayoutTakesTheRunUp) {
+  const SmallRun run;
+  const std::vector<std::string> common = {"--train.eval_every=3", "--train.eval_batches=3", "--checkpoint.every=3"};
+  const auto train = [&](const std::string& out, std::vector<std::string> settings) {
+    settings.insert(settings.end(), common.begin(), common.end());
+    settings.push_back("--out=" + out);
+    return run.train(settings);
+  };
+  const std::vector<std::string> tensor = {"--gpus=2", "--cluster.tp=2", "--train.accumulation=2"};
+  const ProgramResult several = train("tensor", tensor);
+  if (contains(several.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(several.exit_code, 0) << several.errors << several.output;
+  ASSERT_EQ(train("one", {"--train.accumulation=2"}).exit_code, 0);
+  const std::string expected = run.text("one/metrics.jsonl");
+  for (const char* key : {"loss", "eval_loss", "tokens", "grad_norm"}) {
+    expect_near(values_of(run.text("tensor/metrics.jsonl"), key), values_of(expected, key));
+  }
+  std::vector<std::string> plan = {"plan", "small.toml", "--json"};
+  plan.insert(plan.end(), tensor.begin(), tensor.end());
+  const std::string planned = run_litespark(plan, run.path("").string()).output;
+  EXPECT_EQ(values_of(planned, "total_bytes"), values_of(run.text("tensor/memory.json"), "total_bytes")) << planned;
+  EXPECT_EQ(values_of(planned, "total_bytes").size(), 1u);
+
+  for (const auto& [name, settings] : {std::pair<std::string, std::vector<std::string>>{
+                                           "both", {"--gpus=4", "--cluster.tp=2", "--distribution.zero=2"}},
+                                       {"data alone", {"--gpus=2"}},
+                                       {"again one", {"--train.accumulation=2"}}}) {
+    std::filesystem::copy(run.path("tensor"), run.path(name), std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(run.path(name + "/checkpoints/step-6"));
+    const ProgramResult resumed = train(name, settings);
+    ASSERT_EQ(resumed.exit_code, 0) << name << resumed.errors;
+    EXPECT_TRUE(contains(resumed.output, "continuing after step 3")) << resumed.output;
+    expect_near(values_of(run.text(name + "/metrics.jsonl"), "loss"), values_of(expected, "loss"));
+  }
+}
+
+TEST(TrainRanks, ALayoutThatTheModelDoesNotAllowIsRefusedBeforeAnythingStarts) {
+  const SmallRun run;
+  const ProgramResult heads = run.train({"--gpus=4", "--cluster.tp=4"});
+  EXPECT_EQ(heads.exit_code, 2);
+  EXPECT_TRUE(contains(heads.errors, "num_attention_heads = 2")) << heads.errors;
+  const ProgramResult stages = run.train({"--gpus=2", "--cluster.pp=2"});
+  EXPECT_EQ(stages.exit_code, 2);
+  EXPECT_TRUE(contains(stages.errors, "cluster.pp")) << stages.errors;
+}
+
 TEST(TrainRanks, ASignalSavesAndStopsAllOfThem) {
   const SmallRun run;
   const ProgramResult probe = run.train({"--gpus=2", "--train.steps=1", "--out=probe"});

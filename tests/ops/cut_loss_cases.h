@@ -97,6 +97,7 @@ class CutLoss {
                .labels = shape_only(DType::kI32, {whole.rows}),
                .statistics = shape_only(DType::kF32, {case_.ranks, whole.rows, op::kRowStatistics}),
                .state = state_shape(),
+               .ranks = case_.ranks,
                .first_id = first(rank),
                .columns = columns(rank),
                .vocab = whole.vocab,

@@ -103,7 +103,7 @@ std::vector<ValidOp> loss_and_optimizer_ops() {
       {op::CrossEntropy<Tensor>{f32({6}), f32({6}), half({6, 9}), i32({6}), state_shape()}, {"log_sum_exp"}, {}},
       {op::CrossEntropyPart<Tensor>{f32({6, op::kRowStatistics}), half({6, 9}), i32({6}), 9, 8}, {}, {}},
       {op::CrossEntropyJoined<Tensor>{f32({6}), f32({6}), half({6, 9}), i32({6}), f32({3, 6, op::kRowStatistics}),
-                                      state_shape(), 9, 8, 20},
+                                      state_shape(), 3, 9, 8, 20},
        {"log_sum_exp"},
        {}},
       {op::LossReduce<Tensor>{state_shape(), f32({6}), f32({6}), i32({6})}, {"log_sum_exp"}, {}},

@@ -63,10 +63,34 @@ TEST(RunForecast, ScalingStartsAtTheForecast) {
   for (const ScalingPoint& point : points) EXPECT_GT(point.tokens_per_second, 0);
 }
 
+TEST(RunForecast, TensorParallelismGoesByItsTapesToo) {
+  RunConfig config = small_run();
+  const RunForecast one = forecast(config);
+  config.cluster.gpus = 4;
+  config.cluster.tp = 2;
+  const RunForecast four = forecast(config);
+  EXPECT_TRUE(four.goes_by_tape);
+  EXPECT_GT(four.step.tensor, 0);
+  EXPECT_GT(four.step.gradients, 0);
+  EXPECT_LT(four.step.matmul, one.step.matmul);
+  EXPECT_LT(four.memory_bytes, one.memory_bytes);
+  EXPECT_NEAR(four.step.tokens_per_second, 2 * 8 * 128 / four.step.total, 1e-6);
+}
+
+TEST(RunForecast, SharedGradientsTakeLessMemory) {
+  RunConfig config = small_run();
+  config.cluster.gpus = 8;
+  config.train.accumulation = 2;
+  const RunForecast zero1 = forecast(config);
+  config.distribution.zero = 2;
+  EXPECT_LT(forecast(config).memory_bytes, zero1.memory_bytes);
+}
+
 TEST(RunForecast, OtherLayoutsGoByTheClosedForm) {
   RunConfig config = small_run();
   config.cluster.gpus = 4;
-  config.cluster.tp = 4;
+  config.cluster.tp = 2;
+  config.cluster.pp = 2;
   const RunForecast four = forecast(config);
   EXPECT_FALSE(four.goes_by_tape);
   EXPECT_GT(four.step.tensor, 0);

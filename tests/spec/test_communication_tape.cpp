@@ -29,6 +29,21 @@ Program program_of(bool packs, bool accumulates = false, int64_t rank = 1) {
   return make_llama_program(small_config(), options, PlainSizes(packs));
 }
 
+/// Two data ranks of `tensor` ranks each, with or without shared gradients.
+Program program_of_layout(int64_t tensor, bool shards_gradients, bool accumulates, int64_t world_rank = 0) {
+  ProgramOptions options = small_options();
+  options.accumulates = accumulates;
+  options.data_ranks = 2;
+  options.tensor_ranks = tensor;
+  options.data_rank = world_rank / tensor;
+  options.tensor_rank = world_rank % tensor;
+  options.shards_gradients = shards_gradients;
+  ModelConfig config = small_config();
+  config.num_key_value_heads = 1;
+  config.has_qkv_bias = true;
+  return make_llama_program(config, options, PlainSizes(shards_gradients));
+}
+
 size_t count(const Program& program, Phase phase, std::string_view name) {
   const auto& entries = program.tape(phase)->entries();
   return static_cast<size_t>(
@@ -112,6 +127,87 @@ TEST(CommunicationTape, NobodyTouchesWhatACallOwnsAndEveryTapeWaitsForItsCalls) 
         starts += watcher.starts();
       }
       EXPECT_GT(starts, 0);
+    }
+  }
+}
+
+TEST(CommunicationTape, NobodyTouchesWhatACallOwnsInAnyLayout) {
+  for (const int64_t tensor : {1, 2, 4}) {
+    for (const bool shards : {false, true}) {
+      const Program program = program_of_layout(tensor, shards, true);
+      for (const auto& [phase, tape] : program.tapes) Watcher(program).walk(tape);
+    }
+  }
+}
+
+/// The last op that names a tensor's memory, per call: what a call reads or fills must keep its memory until its wait.
+TEST(CommunicationTape, TemporaryTensorsOfACallKeepTheirMemoryUntilItsWait) {
+  const Program program = program_of_layout(2, true, true);
+  int checked = 0;
+  for (const auto& [phase, tape] : program.tapes) {
+    const PhaseLifetimes lifetimes = tape_lifetimes(tape, program.tensors);
+    const auto last_use = [&](TensorId id) {
+      const TensorId root = program.tensors.root(id).first;
+      const auto found = std::find_if(lifetimes.lifetimes.begin(), lifetimes.lifetimes.end(),
+                                      [&](const Lifetime& lifetime) { return lifetime.tensor == root; });
+      return found == lifetimes.lifetimes.end() ? INT32_MAX : found->last;  // persistent
+    };
+    std::map<int, std::vector<TensorId>> under_way;
+    int32_t index = 0;
+    for (const TapeEntry& entry : tape.entries()) {
+      if (const auto* reduce = std::get_if<op::ReduceScatter<TensorId>>(&entry.op)) {
+        under_way[reduce->call] = {reduce->data, reduce->shard};
+      } else if (const auto* gather = std::get_if<op::AllGather<TensorId>>(&entry.op)) {
+        under_way[gather->call] = {gather->data, gather->shard};
+      } else if (const auto* sum = std::get_if<op::AllReduce<TensorId>>(&entry.op)) {
+        under_way[sum->call] = {sum->data};
+      } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&entry.op)) {
+        for (const TensorId id : under_way[wait->call]) EXPECT_GE(last_use(id), index) << program.tensors[id].name;
+        ++checked;
+      }
+      ++index;
+    }
+  }
+  EXPECT_GT(checked, 50);
+}
+
+TEST(CommunicationTape, SharedGradientsAreReducedInEveryMicroBatchAndAddedFromTheSecondOn) {
+  const Program program = program_of_layout(1, true, true);
+  EXPECT_EQ(program.tape(Phase::kTrainLast), nullptr);
+  const size_t buckets = program.buckets.size();
+  EXPECT_EQ(count(program, Phase::kTrainFirst, "reduce_scatter"), buckets);
+  EXPECT_EQ(count(program, Phase::kTrainNext, "reduce_scatter"), buckets);
+  EXPECT_EQ(count(program, Phase::kTrainFirst, "add"), 0U);
+  EXPECT_EQ(count(program, Phase::kTrainNext, "add"), buckets);
+  for (const Bucket& bucket : program.buckets) {
+    EXPECT_FALSE(bucket.gradient.has_value());
+    EXPECT_EQ(program.tensors[bucket.shard.gradient].shape.num_elements(), bucket.size / 2);
+  }
+}
+
+TEST(CommunicationTape, RanksOfALayoutMakeTheSameCallsInTheSameOrder) {
+  for (const bool shards : {false, true}) {
+    const Program first = program_of_layout(4, shards, true, 0);
+    for (const int64_t rank : {1, 4, 7}) {
+      const Program other = program_of_layout(4, shards, true, rank);
+      EXPECT_EQ(first.memory->total_bytes(), other.memory->total_bytes());
+      for (const auto& [phase, tape] : first.tapes) {
+        const auto calls = [](const Tape& of, const TensorTable& tensors) {
+          std::vector<std::string> all;
+          for (const TapeEntry& entry : of.entries()) {
+            std::visit(
+                [&]<class Op>(const Op& op) {
+                  if constexpr (op::Communication<Op> && !std::is_same_v<Op, op::CommWait<TensorId>>) {
+                    all.push_back(std::string(Op::kName) + std::to_string(static_cast<int>(op.group)) +
+                                  tensors[op.data].shape.to_string());
+                  }
+                },
+                entry.op);
+          }
+          return all;
+        };
+        EXPECT_EQ(calls(tape, first.tensors), calls(*other.tape(phase), other.tensors)) << tape.phase();
+      }
     }
   }
 }

@@ -61,13 +61,20 @@ Gradients read_gradients(const Executor& executor) {
 }
 
 /// In f32, rounded to the gradient's own format once all are added.
-void add(Gradients& sum, const Gradients& other) {
+void add_or_set(Gradients& sum, const Gradients& other) {
+  if (sum.empty()) {
+    sum = other;
+    return;
+  }
   for (size_t p = 0; p < sum.size(); ++p) {
     for (size_t i = 0; i < sum[p].size(); ++i) sum[p][i] += other[p][i];
   }
 }
 
-void step_in_rank_order(TinyRun& run, int ranks, int64_t accumulation, int64_t step, std::vector<StepRecord>& records) {
+enum class SumOrder : uint8_t { kMicroBatchesFirst, kRanksFirst };
+
+void step_in_rank_order(TinyRun& run, int ranks, int64_t accumulation, int64_t step, SumOrder order,
+                        std::vector<StepRecord>& records) {
   Executor& executor = run.executor;
   const StepState inputs{.learning_rate = static_cast<float>(run.trainer.options().schedule.at(step)),
                          .clip_norm = static_cast<float>(run.trainer.options().clip_norm),
@@ -78,22 +85,25 @@ void step_in_rank_order(TinyRun& run, int ranks, int64_t accumulation, int64_t s
   sums.rng_counter = inputs.rng_counter;
   sums.loss_sum = sums.gradient_square_sum = 0;
   sums.supervised_tokens = 0;
+  // A sum of micro-batches for each rank, or for each micro-batch a sum over ranks.
+  const bool by_micro_batch = order == SumOrder::kRanksFirst;
+  const int64_t rounds = by_micro_batch ? accumulation : 1;
   Gradients total;
-  for (int rank = 0; rank < ranks; ++rank) {
-    executor.begin_step(inputs);
-    for (int64_t micro = 0; micro < accumulation; ++micro) {
-      const auto index = static_cast<size_t>((step * accumulation + micro) * ranks + rank);
-      upload_batch(executor, run.batches[index % run.batches.size()]);
-      executor.run(micro == 0 ? Phase::kTrainFirst : Phase::kTrainNext);
+  for (int64_t round = 0; round < rounds; ++round) {
+    Gradients of_round;
+    for (int rank = 0; rank < ranks; ++rank) {
+      executor.begin_step(inputs);
+      for (int64_t micro = by_micro_batch ? round : 0; micro < (by_micro_batch ? round + 1 : accumulation); ++micro) {
+        const auto index = static_cast<size_t>((step * accumulation + micro) * ranks + rank);
+        upload_batch(executor, run.batches[index % run.batches.size()]);
+        executor.run(by_micro_batch || micro == 0 ? Phase::kTrainFirst : Phase::kTrainNext);
+      }
+      const StepState state = executor.read_state();
+      sums.loss_sum += state.loss_sum;
+      sums.supervised_tokens += state.supervised_tokens;
+      add_or_set(of_round, read_gradients(executor));
     }
-    const StepState state = executor.read_state();
-    sums.loss_sum += state.loss_sum;
-    sums.supervised_tokens += state.supervised_tokens;
-    if (rank == 0) {
-      total = read_gradients(executor);
-    } else {
-      add(total, read_gradients(executor));
-    }
+    add_or_set(total, of_round);
   }
   for (size_t p = 0; p < total.size(); ++p) {
     write_floats(executor, executor.program().param_tensors[p].gradient, total[p]);
@@ -177,9 +187,10 @@ Outcome train_ranks(int ranks, const RankedRun& run, int steps) {
 Outcome train_in_rank_order(int ranks, RankedRun run, int steps) {
   Outcome outcome;
   const int64_t accumulation = run.trainer.accumulation;
+  const SumOrder sums = run.options.shards_gradients ? SumOrder::kRanksFirst : SumOrder::kMicroBatchesFirst;
   on_ranks(1, run, [&](TinyRun& one) {
     std::vector<StepRecord> records;
-    for (int step = 0; step < steps; ++step) step_in_rank_order(one, ranks, accumulation, step, records);
+    for (int step = 0; step < steps; ++step) step_in_rank_order(one, ranks, accumulation, step, sums, records);
     outcome = state_of_one(one);
     outcome.records = records;
   });

@@ -37,7 +37,7 @@ Outcome gathered_state(TinyRun& run);
 Outcome train_ranks(int ranks, const RankedRun& run, int steps);
 
 /// What `ranks` ranks must give bit for bit: one rank that takes each rank's micro-batches by themselves and adds the
-/// gradients of all in rank order.
+/// gradients of all in rank order; with options.shards_gradients, of each micro-batch before the next one's.
 Outcome train_in_rank_order(int ranks, RankedRun run, int steps);
 
 double relative_difference(const std::vector<float>& a, const std::vector<float>& b);

@@ -128,6 +128,56 @@ TEST(DataRanks, GiveTheLossesAndWeightsOfOneRankThatAccumulatesWithinRounding) {
   }
 }
 
+// ZeRO-2. With one micro-batch a step the same sums as ZeRO-1, so the same bits; with several each is summed over ranks
+// first.
+TEST(DataRanks, ShareGradientsWithoutChangingABit) {
+  for (Case& given : cases()) {
+    given.run.options.shards_gradients = true;
+    for (const bool packs : {true, false}) {
+      for (const int ranks : {2, 3}) {
+        SCOPED_TRACE(given.name + (packs ? ", packed, ranks: " : ", ranks: ") + std::to_string(ranks));
+        given.run.packs = packs;
+        RankedRun zero1 = given.run;
+        zero1.options.shards_gradients = false;
+        expect_same_bits(train_ranks(ranks, given.run, kSteps), train_ranks(ranks, zero1, kSteps));
+      }
+    }
+  }
+}
+
+TEST(DataRanks, ShareGradientsOfEveryMicroBatch) {
+  for (const int64_t accumulation : {2, 3}) {
+    for (const bool is_tied : {true, false}) {
+      RankedRun run = accumulating_run(accumulation);
+      run.options.shards_gradients = true;
+      run.config.tie_word_embeddings = is_tied;
+      run.packs = is_tied;
+      expect_same_bits(train_ranks(2, run, kSteps), train_in_rank_order(2, run, kSteps));
+    }
+  }
+}
+
+TEST(DataRanks, HoldOnlyTheirPiecesOfGradientsBetweenMicroBatches) {
+  RankedRun run = accumulating_run(2);
+  run.config.num_hidden_layers = 8;
+  const auto gradients = [&](bool shards) {
+    run.options.shards_gradients = shards;
+    int64_t persistent = 0;
+    int64_t total = 0;
+    on_ranks(4, run, [&](TinyRun& mine) {
+      if (mine.executor.program().options.data_rank != 0) return;
+      const MemoryPlan& plan = *mine.executor.program().memory;
+      persistent = plan.persistent_by_owner()[static_cast<size_t>(Owner::kGradients)];
+      total = plan.total_bytes();
+    });
+    return std::pair(persistent, total);
+  };
+  const auto zero1 = gradients(false);
+  const auto zero2 = gradients(true);
+  EXPECT_EQ(zero2.first * 4, zero1.first);
+  EXPECT_LT(zero2.second, zero1.second);
+}
+
 TEST(DataRanks, ANanOnOneRankSkipsTheStepOnAll) {  // fault:C1
   RankedRun run = base_run();
   run.trainer.nan_limit = 3;
@@ -234,6 +284,7 @@ TEST(DataRanks, SaveWhatAnyOtherNumberOfRanksResumesFrom) {
   for (const auto master : {MasterWeights::kF32, MasterWeights::kBF16Remainder}) {
     for (const bool packs : {true, false}) {
       RankedRun run = accumulating_run(3);
+      run.options.shards_gradients = packs;
       run.options.compute = DType::kBF16;
       run.options.master = master;
       run.packs = packs;

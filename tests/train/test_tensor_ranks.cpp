@@ -159,6 +159,22 @@ TEST(TensorRanks, ComposeWithDataRanksThatShareTheOptimizer) {
   }
 }
 
+TEST(TensorRanks, ComposeWithDataRanksThatShareGradientsToo) {
+  for (const int64_t kv_heads : {1, 2}) {
+    RankedRun run = base_run(2, 2);
+    run.config.num_key_value_heads = kv_heads;
+    run.config.has_qkv_bias = run.config.has_output_bias = true;
+    const Outcome zero1 = train_ranks(4, run, kSteps);
+    run.options.shards_gradients = true;
+    expect_near(train_ranks(4, run, kSteps), zero1, 2e-6, 1e-4);
+    run.options.accumulates = false;
+    run.trainer.accumulation = 1;
+    const Outcome once = train_ranks(4, run, kSteps);
+    run.options.shards_gradients = false;
+    expect_same_bits(once, train_ranks(4, run, kSteps));
+  }
+}
+
 TEST(TensorRanks, RepeatTheirBits) {
   for (const int ranks : {2, 4}) {
     RankedRun run = base_run(2);
@@ -188,23 +204,32 @@ void compare_ranks(int ranks, const RankedRun& run,
   }
 }
 
+// Norms, biases behind a sum, and the one key and value head; also where noise rounds weights and moments.
 TEST(TensorRanks, KeepCopiesEqualToTheLastBit) {
-  RankedRun run = base_run(4);
-  run.config.num_key_value_heads = 1;
-  run.config.has_qk_norm = run.config.has_qkv_bias = run.config.has_output_bias = run.config.has_mlp_bias = true;
-  int compared = 0;
-  compare_ranks(4, run, [&](const ParamSpec& spec, std::span<const float> first, std::span<const float> other) {
-    SCOPED_TRACE(spec.name);
-    size_t begin = 0;
-    if (!spec.cut->is_replicated) {
-      if (spec.role != ParamRole::kQkv && spec.role != ParamRole::kQkvBias) return;
-      begin = first.size() / 3;  // one query, one key and one value head a rank
+  for (const bool is_noisy : {false, true}) {
+    RankedRun run = base_run(4);
+    run.config.num_key_value_heads = 1;
+    run.config.has_qk_norm = run.config.has_qkv_bias = run.config.has_output_bias = run.config.has_mlp_bias = true;
+    if (is_noisy) {
+      run.options.compute = run.options.moments = DType::kBF16;
+      run.options.master = MasterWeights::kBF16;
+      run.options.adamw.seed = 3;
     }
-    ++compared;
-    EXPECT_TRUE(std::equal(first.begin() + static_cast<std::ptrdiff_t>(begin), first.end(),
-                           other.begin() + static_cast<std::ptrdiff_t>(begin)));
-  });
-  EXPECT_EQ(compared, 3 * (3 * 8 + 1));
+    int compared = 0;
+    compare_ranks(4, run, [&](const ParamSpec& spec, std::span<const float> first, std::span<const float> other) {
+      SCOPED_TRACE(spec.name);
+      size_t begin = 0;
+      if (!spec.cut->is_replicated) {
+        if (spec.role != ParamRole::kQkv && spec.role != ParamRole::kQkvBias) return;
+        begin = first.size() / 3;  // one query, one key and one value head a rank
+        EXPECT_FALSE(std::equal(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(begin), other.begin()));
+      }
+      ++compared;
+      EXPECT_TRUE(std::equal(first.begin() + static_cast<std::ptrdiff_t>(begin), first.end(),
+                             other.begin() + static_cast<std::ptrdiff_t>(begin)));
+    });
+    EXPECT_EQ(compared, 3 * (3 * 8 + 1));
+  }
 }
 
 TEST(TensorRanks, PaddingStaysZero) {
@@ -371,6 +396,8 @@ TEST(TensorRanks, RefuseWhatTheyCannotShareByItsName) {
            options.fp8 = Fp8Options{};
          }),
          "precision.matmul");
+  expect(refusal([](ModelConfig& config, ProgramOptions&) { config.positions = Positions::kAlibi; }),
+         "model.positions");
   expect(refusal([](ModelConfig&, ProgramOptions& options) { options.generation = GenerationShape{.capacity = 8}; }),
          "train.sample_every");
   expect(refusal([](ModelConfig&, ProgramOptions& options) { options.has_checksums = true; }), "device.verify_every");

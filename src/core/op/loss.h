@@ -63,6 +63,7 @@ template <class T>
 struct CrossEntropyJoined {
   static constexpr std::string_view kName = "cross_entropy_joined";
   T losses, log_sum_exp, logits, labels, statistics, state;
+  int64_t ranks = 1;  ///< R
   int64_t first_id = 0;
   int64_t columns = 0;
   int64_t vocab = 0;
@@ -78,6 +79,7 @@ struct CrossEntropyJoined {
         .labels = f.in("labels", labels),
         .statistics = f.in("statistics", statistics),
         .state = f.inout("state", state),
+        .ranks = ranks,
         .first_id = first_id,
         .columns = columns,
         .vocab = vocab,

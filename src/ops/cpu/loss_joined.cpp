@@ -54,8 +54,7 @@ struct JoinedKernels {
     const int64_t stride = op.labels.num_elements() * op::kRowStatistics;
     const int32_t label = op.labels.as<int32_t>()[row];
     const bool is_scored = is_within(label, op.vocab);
-    const JoinedRow joined(op.statistics.as<float>() + row * op::kRowStatistics, op.statistics.num_elements() / stride,
-                           stride);
+    const JoinedRow joined(op.statistics.as<float>() + row * op::kRowStatistics, op.ranks, stride);
     const double log_sum = std::log(joined.sum);
     const double lse = static_cast<double>(joined.maximum) + log_sum;
     if (op.log_sum_exp.has_value()) op.log_sum_exp.as<float>()[row] = static_cast<float>(lse);

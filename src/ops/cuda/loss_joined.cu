@@ -88,7 +88,7 @@ void CudaBackend::run(const op::CrossEntropyJoined<Tensor>& op) {
                              .statistics = op.statistics.as<const float>(),
                              .state = static_cast<StepState*>(op.state.data),
                              .rows = rows,
-                             .ranks = op.statistics.num_elements() / (rows * op::kRowStatistics),
+                             .ranks = op.ranks,
                              .vocab = op.vocab,
                              .z_coefficient = op.z_coefficient,
                              .write_gradient = op.write_gradient};
