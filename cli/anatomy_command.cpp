@@ -104,9 +104,9 @@ class AnatomyCommand final : public Command {
     const std::vector<const AnatomyChapter*> chapters = chosen_chapters(line.positionals);
     const auto place = dist::find_launch(dist::process_environment());
     if (ranks_ > 1 || place) require_collectives_alone(chapters);
-    if (ranks_ > 1 && !place) return launch_ranks(static_cast<int>(ranks_), line.arguments);
     RunConfig config;
     config.device = device_;
+    if (ranks_ > 1 && !place) return launch_ranks(static_cast<int>(ranks_), line.arguments, wants_cuda(config));
     config.cluster.gpus = place ? place->local_size.value_or(place->size) : 1;
     const std::shared_ptr<Backend> backend = make_backend(config, device_of(place));
     const std::unique_ptr<DistContext> others = place ? meet(*place, *backend) : nullptr;

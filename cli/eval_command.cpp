@@ -10,6 +10,7 @@
 #include "io/hf_config.h"
 #include "model_folder.h"
 #include "train/trainer.h"
+#include "training_inputs.h"
 
 namespace litespark::cli {
 namespace {
@@ -47,6 +48,7 @@ class EvalCommand final : public Command {
       throw ConfigError("DATA", "its tokenizer has more ids than the model's vocabulary",
                         shards.description().vocab_size, "at most " + std::to_string(config.vocab_size));
     }
+    require_tokenizer(shards, folder, "DATA");
     const int64_t length = std::min(config.max_position_embeddings, seq_len_ > 0 ? seq_len_ : kDefaultLength);
     const BatchShape shape{.num_tokens = micro_batch_ * length,
                            .max_documents = std::max<int64_t>(micro_batch_, micro_batch_ * length / kTokensPerDocument),

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -30,6 +31,9 @@ int main(int argc, char** argv) {
   // Through C's streams an interrupted write would count as a failed one.
   std::ios::sync_with_stdio(false);
   fill_closed_streams();
+  // A reader that goes away and a file that reaches its limit are failed writes, which the code reports.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   litespark::cli::explain_aborts_without_memory();
   const auto fail = [](ExitCode code, const char* kind, const char* message) {
     std::cout.flush();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `litespark train`: the plan, the weights or a checkpoint, then the loop.
-#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -74,6 +73,16 @@ fs::path make_run_folder(const RunConfig& config) {
   return config.out;
 }
 
+/// The effective configuration is written into the run folder: never over a file that somebody wrote by hand.
+void spare_run_file(const fs::path& written, const std::string& run_file) {
+  std::error_code status;
+  if (!fs::equivalent(written, run_file, status)) return;
+  const int64_t most = int64_t{1} << 20;
+  if (read_text_file(written, most) == run_config_toml(read_run_file(written))) return;
+  throw ConfigError("out", "the run would write its effective configuration over the run file", run_file,
+                    "a run folder of its own");
+}
+
 std::string decay_groups_text(const ParamTable& params) {
   int64_t decayed = 0;
   int64_t plain = 0;
@@ -91,8 +100,19 @@ void write_run_report(const fs::path& out) {
   }
 }
 
+/// A resume on another processor is wanted and cannot give the same bits.
+void warn_of_other_kernels(const std::map<std::string, std::string>& before, const Backend& backend) {
+  const auto now = backend.tuning();
+  const auto was = before.find(kKernelsTuning);
+  const auto is = now.find(kKernelsTuning);
+  if (was == before.end() || is == now.end() || was->second == is->second) return;
+  std::cerr << "warning: the checkpoint was computed with " << was->second << " kernels and this run goes on with "
+            << is->second << ": equal up to rounding, not bit for bit (device.isa)" << std::endl;
+}
+
 /// For the report to hold against what comes; a machine that the planner does not know is no reason not to train.
 void write_forecast(const RunConfig& config, const ModelConfig& model, const Program& program, const Backend& backend) {
+  if (backend.device() == Device::kCpu && config.cluster.gpus > 1) return;  // what joins CPUs was never measured
   try {
     write_text_file(fs::path(config.out) / "forecast.json",
                     forecast_json(forecast_here(config, model, program, backend)) + "\n");
@@ -169,7 +189,9 @@ class TrainingRun {
         take_sample_(make_sampler(config, executor_)) {
     executor_.set_debug_sync(config.device.debug_sync);
     executor_.set_records_communication(config.distribution.graphs);
-    require_same_inputs(context_.identity, from_first_rank(ranks, backend, context_.identity));
+    RunIdentity inputs = context_.identity;
+    if (eval_source_) inputs["held-out data"] = eval_source_->fingerprint();
+    require_same_inputs(inputs, from_first_rank(ranks, backend, inputs));
     if (is_first()) clean_store();
     if (start.checkpoint) {
       const ResumedState resumed = read_checkpoint(*start.checkpoint, context_, executor_);
@@ -352,8 +374,6 @@ class TrainCommand final : public Command {
   void visit_file(Fields& fields) override { defaults_.visit(fields); }
 
   ExitCode run(const CommandLine& line) override {
-    // A reader of the progress lines that goes away must not cost the run: it goes on and says so at the end (exit 4).
-    std::signal(SIGPIPE, SIG_IGN);
     RunConfig config = load_run(with_gpus(line, gpus_));
     (void)grid_intensity(config.meter.grid, config.meter.grid_intensity);  // refused before anything is made
     const auto place = place_among_ranks(config);
@@ -361,6 +381,11 @@ class TrainCommand final : public Command {
     const ModelConfig model = model_of(config);
     require_cut(model, config.cluster.tp);
     if (config.cluster.gpus > 1 && !place) {
+      if (!config.distribution.secret_file.empty()) {
+        throw ConfigError("distribution.secret_file",
+                          "has no effect: ranks that this program starts have a secret of their own",
+                          config.distribution.secret_file, "no such key with --gpus");
+      }
       return launch_ranks(static_cast<int>(config.cluster.gpus), line.arguments, wants_cuda(config));
     }
     RunMemory memory(config);
@@ -383,13 +408,18 @@ class TrainCommand final : public Command {
   static ExitCode run_first(const CommandLine& line, RunConfig config, const ModelConfig& model, RunMemory& memory,
                             Backend& backend, Communicator* ranks) {
     const fs::path folder = make_run_folder(config);
+    spare_run_file(folder / "run.toml", line.positionals.at(0));
     const FolderLock lock(folder);
     if (!lock.is_held()) std::cerr << "warning: " << folder.string() << ": this file system knows no locks\n";
     TrainingRun::Start start{
         .store = CheckpointStore(folder / "checkpoints"), .checkpoint = {}, .command = line.arguments};
     start.checkpoint = resume_from(config, start.store);
     const TuningMemory tuning(config, backend);
-    if (start.checkpoint) backend.set_tuning(read_checkpoint_tuning(*start.checkpoint));
+    if (start.checkpoint) {
+      const auto tuning_before = read_checkpoint_tuning(*start.checkpoint);
+      warn_of_other_kernels(tuning_before, backend);
+      backend.set_tuning(tuning_before);
+    }
     require_right_matmul(backend, config.precision.compute);
     if (start.checkpoint && config.train.micro_batch == 0) take_choices(config, *start.checkpoint);
     const SettledRun settled = fit_into_memory(config, model, backend.sizes(), share_of_free(config, backend));

@@ -16,16 +16,16 @@ constexpr int64_t kLargestTextBytes = int64_t{4} << 30;
 /// Keeps held-out synthetic tokens apart from the run's own.
 constexpr uint64_t kEvalSeedOffset = uint64_t{1} << 63;
 
-/// A checkpoint must not carry a tokenizer that gives its ids other meanings.
-void require_tokenizer_of(const ShardSet& shards, const std::string& folder) {
-  if (folder.empty()) return;
-  const std::string hash = hash_file(std::filesystem::path(folder) / "tokenizer.json");
-  if (hash == shards.description().tokenizer_hash) return;
-  throw ConfigError("data.tokenizer", folder + " is not the tokenizer that made the shards", hash,
-                    shards.description().tokenizer_hash);
-}
-
 }  // namespace
+
+void require_tokenizer(const ShardSet& shards, const std::filesystem::path& folder, const char* key) {
+  const std::filesystem::path file = folder / "tokenizer.json";
+  if (!is_present(file)) return;
+  const std::string hash = hash_file(file);
+  if (hash == shards.description().tokenizer_hash) return;
+  throw ConfigError(key, "the shards were made with another tokenizer than " + file.string(),
+                    shards.description().tokenizer_hash, hash);
+}
 
 void refuse_unsupported(const RunConfig& config) {
   const auto refuse = [](const char* key, const std::string& found, const char* expected) {
@@ -42,14 +42,17 @@ void refuse_unsupported(const RunConfig& config) {
 std::unique_ptr<BatchSource> make_source(const RunConfig& config, const Program& program, const std::string& path) {
   const auto seed = static_cast<uint64_t>(config.seed);
   const BatchShape& shape = program.options.batch;
+  const char* const key = path == config.data.path ? "data.path" : "data.eval_path";
   switch (config.data.source) {
     case DataSource::kSynthetic: return std::make_unique<SyntheticSource>(seed, program.config.vocab_size, shape);
-    case DataSource::kText: return std::make_unique<TextSource>(read_text_file(path, kLargestTextBytes), seed, shape);
+    case DataSource::kText:
+      return std::make_unique<TextSource>(read_text_file(path, kLargestTextBytes), seed, shape, key);
     case DataSource::kShards: break;
   }
   ShardSet shards = ShardSet::open(path);
   if (config.data.verify) shards.verify();
-  require_tokenizer_of(shards, config.data.tokenizer);
+  if (!config.data.tokenizer.empty()) require_tokenizer(shards, config.data.tokenizer, "data.tokenizer");
+  if (config.model.init == ModelInit::kFolder) require_tokenizer(shards, config.model.path, "data.path");
   if (shards.description().vocab_size > program.config.vocab_size) {
     throw ConfigError("data.path", "the shards' tokenizer has more ids than the model's vocabulary",
                       shards.description().vocab_size,
@@ -60,7 +63,8 @@ std::unique_ptr<BatchSource> make_source(const RunConfig& config, const Program&
       std::move(shards), ShardSource::Options{.shape = shape,
                                               .mode = is_stream ? PackingMode::kStream : PackingMode::kDocuments,
                                               .seed = seed,
-                                              .is_shuffled = path == config.data.path});
+                                              .is_shuffled = path == config.data.path,
+                                              .key = key});
 }
 
 std::unique_ptr<BatchSource> make_eval_source(const RunConfig& config, const Program& program) {

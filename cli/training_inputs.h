@@ -2,10 +2,12 @@
 // What a training run starts from: batches, held-out batches, weights.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "data/batch_source.h"
+#include "data/shard_set.h"
 #include "model/weights.h"
 #include "spec/run_config.h"
 
@@ -13,6 +15,10 @@ namespace litespark::cli {
 
 /// Throws ConfigError for settings of the run file that this version does not carry out.
 void refuse_unsupported(const RunConfig& config);
+
+/// Where `folder` holds a tokenizer.json, it must be that of the shards: ids would have other meanings. Throws
+/// ConfigError for `key`.
+void require_tokenizer(const ShardSet& shards, const std::filesystem::path& folder, const char* key);
 
 /// `path` is data.path or data.eval_path; synthetic tokens need none.
 std::unique_ptr<BatchSource> make_source(const RunConfig& config, const Program& program, const std::string& path);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <string_view>
 
 namespace litespark {
@@ -54,6 +55,10 @@ std::string fixed_text(double value, int decimals) {
 }
 
 void append_fixed(std::string& out, double value, int decimals) {
+  if (std::isnan(value)) {
+    out += "nan";  // whatever its sign bit
+    return;
+  }
   std::array<char, 400> buffer{};  // the largest double has 309 digits
   const auto [end, status] =
       std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, decimals);

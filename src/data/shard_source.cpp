@@ -11,11 +11,11 @@ namespace litespark {
 
 ShardSource::ShardSource(ShardSet shards, Options options) : shards_(std::move(shards)), options_(options) {
   if (options_.mode == PackingMode::kStream && shards_.num_tokens() <= options_.shape.max_length) {
-    throw DataError("data.path", "holds fewer tokens than one sequence and its last label", shards_.num_tokens(),
+    throw DataError(options_.key, "holds fewer tokens than one sequence and its last label", shards_.num_tokens(),
                     std::to_string(options_.shape.max_length + 1) + " or more");
   }
   if (options_.mode == PackingMode::kDocuments && shards_.num_tokens() == shards_.num_documents()) {
-    throw DataError("data.path", "holds no document of two tokens, so there is nothing to predict",
+    throw DataError(options_.key, "holds no document of two tokens, so there is nothing to predict",
                     std::to_string(shards_.num_documents()) + " documents of one token",
                     "a document of two tokens or more");
   }

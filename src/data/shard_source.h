@@ -22,7 +22,8 @@ class ShardSource final : public BatchSource {
     BatchShape shape;
     PackingMode mode = PackingMode::kDocuments;
     uint64_t seed = 0;
-    bool is_shuffled = true;  ///< false: file order, for evaluation
+    bool is_shuffled = true;        ///< false: file order, for evaluation
+    const char* key = "data.path";  ///< the setting that errors name
   };
 
   ShardSource(ShardSet shards, Options options);

@@ -16,10 +16,10 @@ uint64_t hash_bytes(const std::string& bytes) {
 
 }  // namespace
 
-TextSource::TextSource(std::string bytes, uint64_t seed, BatchShape shape)
+TextSource::TextSource(std::string bytes, uint64_t seed, BatchShape shape, const char* key)
     : bytes_(std::move(bytes)), seed_(seed), shape_(shape) {
   if (num_windows() == 0) {
-    throw DataError("data.path", "text is shorter than one sequence and its last label", bytes_.size(),
+    throw DataError(key, "text is shorter than one sequence and its last label", bytes_.size(),
                     std::to_string(shape_.max_length + 1) + " bytes or more");
   }
 }

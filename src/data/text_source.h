@@ -11,7 +11,8 @@ namespace litespark {
 class TextSource final : public BatchSource {
  public:
   /// `bytes` is the text; throws DataError when it is shorter than one window and its label.
-  TextSource(std::string bytes, uint64_t seed, BatchShape shape);
+  /// `key`: the setting that errors name. Throws DataError for a text without one whole sequence.
+  TextSource(std::string bytes, uint64_t seed, BatchShape shape, const char* key = "data.path");
 
   void fill(uint64_t index, Batch& batch) const override;
   uint64_t batches_per_epoch() const override;

@@ -51,6 +51,9 @@ class CapturedGraph {
   virtual void launch() = 0;
 };
 
+/// Entry of Backend::tuning that names the instruction set of the kernels, where results depend on it.
+inline constexpr const char* kKernelsTuning = "kernels";
+
 class Backend {
  public:
   virtual ~Backend() = default;

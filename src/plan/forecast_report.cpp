@@ -21,6 +21,11 @@ std::string known(double value, const char* unit, bool is_known) {
   return is_known ? amount(value, unit) : "n/a";
 }
 
+/// A grid of 0 g is one, when somebody says so.
+bool knows_grid(const EnergyQuestion& energy) {
+  return energy.grams_per_kwh > 0 || !energy.intensity_source.empty();
+}
+
 /// RFC 4180.
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -70,10 +75,13 @@ std::string cost_text(const RunForecast& forecast) {
   table.add({"  of it waiting", amount(cost.idle_kwh, "kWh")});
   table.add({"rest of the nodes", known(cost.node_kwh, "kWh", forecast.hardware.node_watts > 0)});
   table.add({"building, PUE " + fixed_text(energy.pue, 2), amount(cost.building_kwh, "kWh")});
-  table.add({"energy", amount(cost.total_kwh(), "kWh")});
-  table.add({"  of it for saves, restarts and work done again", amount(cost.overhead_kwh, "kWh")});
+  const std::string left_out = forecast.hardware.node_watts > 0 ? "" : " without the rest of the nodes";
+  table.add(
+      {"energy" + left_out + (forecast.overhead_share ? "" : ", of its steps alone"), amount(cost.total_kwh(), "kWh")});
+  table.add({"  of it for saves, restarts and work done again",
+             known(cost.overhead_kwh, "kWh", forecast.overhead_share.has_value())});
   table.add({"devices' energy a token", amount(forecast.joules_per_token(), "J")});
-  const bool has_grid = energy.grams_per_kwh > 0;
+  const bool has_grid = knows_grid(energy);
   table.add({"carbon, location-based, " + fixed_text(energy.grams_per_kwh, 0) + " g/kWh" +
                  (energy.intensity_source.empty() ? "" : " (" + energy.intensity_source + ")"),
              known(cost.operation_kg, "kg CO2e", has_grid)});
@@ -138,8 +146,8 @@ std::string forecast_json(const RunForecast& forecast) {
   number("total_kwh", cost.total_kwh(), true);
   number("overhead_kwh", cost.overhead_kwh, forecast.overhead_share.has_value());
   number("joules_per_token", forecast.joules_per_token(), true);
-  number("grams_per_kwh", forecast.energy.grams_per_kwh, forecast.energy.grams_per_kwh > 0);
-  number("operation_kg_co2e", cost.operation_kg, forecast.energy.grams_per_kwh > 0);
+  number("grams_per_kwh", forecast.energy.grams_per_kwh, knows_grid(forecast.energy));
+  number("operation_kg_co2e", cost.operation_kg, knows_grid(forecast.energy));
   number("market_kg_co2e", cost.market_kg.value_or(0), cost.market_kg.has_value());
   number("embodied_kg_co2e", cost.embodied_kg, forecast.hardware.embodied_kg > 0);
   number("rent_dollars", cost.rent_dollars, forecast.hardware.price_per_hour > 0);
@@ -169,7 +177,7 @@ std::string forecast_csv(const RunForecast& forecast) {
   const auto add = [&](double value, bool is_known) { line += "," + (is_known ? json_number(value) : "n/a"); };
   add(forecast.hours, true);
   add(forecast.cost.total_kwh(), true);
-  add(forecast.cost.operation_kg, forecast.energy.grams_per_kwh > 0);
+  add(forecast.cost.operation_kg, knows_grid(forecast.energy));
   add(forecast.cost.rent_dollars, forecast.hardware.price_per_hour > 0);
   return line + "\n";
 }

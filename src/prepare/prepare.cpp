@@ -175,8 +175,12 @@ void PrepareConfig::validate() const {
     throw ConfigError("output.eval_every", "would hold out every document", 1, "0 (none) or 2 or more");
   }
   const auto folder = [](const std::string& path) { return (fs::absolute(path) / "").lexically_normal(); };
-  if (output.eval_every > 0 && folder(output.path) == folder(output.eval_path)) {
-    throw ConfigError("output.eval_path", "is output.path", output.eval_path, "another folder");
+  if (output.eval_every == 0) return;
+  const std::string train = folder(output.path).string();
+  const std::string held_out = folder(output.eval_path).string();
+  if (held_out.starts_with(train) || train.starts_with(held_out)) {
+    throw ConfigError("output.eval_path", "and output.path lie in one another", output.eval_path,
+                      "two folders beside each other");
   }
 }
 

@@ -42,6 +42,8 @@ WarningLine warning_line_of(const JsonObject& line) {
 }
 
 EnergyLine energy_line_of(const JsonObject& line) {
+  if (line.real("joules").value_or(0) < 0)
+    throw DataError(line.where(), "negative joules", *line.real("joules"), "0 or more");
   return {.device = line.text("device").value_or("unnamed device"),
           .method = line.text("method").value_or("unknown method"),
           .step = line.integer("step"),

@@ -30,12 +30,12 @@ void CostSection::visit(Fields& fields) {
               .value = &device_mtbf_hours,
               .help = "Mean time between failures of one device with its share of everything around it.",
               .unit = "hours",
-              .range = at_least(1)});
+              .range = between(1, 1e12)});
   fields.add({.path = "restart_seconds",
               .value = &restart_seconds,
               .help = "From a failure until training goes on, without the work done again.",
               .unit = "seconds",
-              .range = at_least(0)});
+              .range = between(0, 1e9)});
 }
 
 }  // namespace litespark

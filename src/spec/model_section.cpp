@@ -51,7 +51,7 @@ void add_details(ModelSection& model, Fields& fields) {
   fields.add({.path = "rms_norm_eps",
               .value = &model.rms_norm_eps,
               .help = "Added under the root of RMSNorm. Unset: 1e-5.",
-              .range = {.min = 0, .max = 1, .excludes_min = true}});
+              .range = between(1e-30, 1)});
   fields.add(
       {.path = "initializer_range",
        .value = &model.initializer_range,

@@ -120,7 +120,8 @@ void OptimSection::visit(Fields& fields) {
               .value = &betas,
               .help = "Decay of the first and second moment.",
               .range = from_to_below(0, 1)});
-  fields.add({.path = "eps", .value = &eps, .help = "Added to the root of the second moment.", .range = above(0)});
+  fields.add(
+      {.path = "eps", .value = &eps, .help = "Added to the root of the second moment.", .range = at_least(1e-30)});
   fields.add({.path = "weight_decay",
               .value = &weight_decay,
               .help = "Decoupled decay, times the learning rate; on tensors of two or more dimensions only.",

@@ -126,8 +126,7 @@ void require_same_run(const RunIdentity& stored, const RunIdentity& current, con
   }
   if (differences.empty()) return;
   throw ConfigError("checkpoint.resume", where + " belongs to another run:" + differences +
-                                             "\n  give back the old settings, or start anew with another `out` or "
-                                             "checkpoint.resume = \"never\"");
+                                             "\n  give back the old settings, or start anew with another `out`");
 }
 
 }  // namespace litespark

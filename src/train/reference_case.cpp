@@ -61,6 +61,10 @@ void read_causal_lm(const nlohmann::json& json, const SafetensorsFile& tensors, 
   reference.beta1 = betas[0];
   reference.beta2 = betas[1];
   reference.eps = settings.get_real("eps");
+  for (const double beta : betas) {
+    if (!(beta >= 0 && beta < 1)) throw DataError("case.json: optimizer.betas", "out of range", beta, "[0, 1)");
+  }
+  if (!(reference.eps > 0)) throw DataError("case.json: optimizer.eps", "must be positive", reference.eps, "above 0");
   reference.weight_decay = settings.get_real("weight_decay");
   reference.clip_norm = settings.get_real("clip_norm");
   const int64_t num_tokens = reference.batch * reference.length;

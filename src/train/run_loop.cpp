@@ -2,8 +2,10 @@
 #include "train/run_loop.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "core/error.h"
 #include "meter/energy.h"
 
 namespace litespark {
@@ -36,15 +38,17 @@ RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource*
                     const RunHooks& hooks) {
   const auto is_due = [&](int64_t every) { return every > 0 && trainer.steps_done() % every == 0; };
   bool is_stopped = false;
+  bool is_finite = true;  // what the newest step reported
   int64_t saved_step = -1;
   StopAgreement stop(trainer, hooks.should_stop);
   const auto report = [&](const std::optional<StepRecord>& record) {
     if (!record) return;
     stop.see(*record);
+    is_finite = std::isfinite(record->loss) && std::isfinite(record->grad_norm);
     hooks.on_step(*record);
   };
   const auto save = [&] {
-    if (saver == nullptr || saved_step == trainer.steps_done()) return;
+    if (saver == nullptr || saved_step == trainer.steps_done() || (!is_finite && !is_stopped)) return;
     const double start = monotonic_seconds();
     saver->save(trainer, hooks.totals());
     saved_step = trainer.steps_done();
@@ -76,6 +80,10 @@ RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource*
     const double start = monotonic_seconds();
     saver->finish();
     hooks.on_save(saved_step, monotonic_seconds() - start);
+  }
+  if (!is_finite && !is_stopped) {
+    throw NumericError("train", "the last step's loss or gradient norm is not finite", trainer.steps_done(),
+                       "a run that ends in finite numbers", "checkpoints are from before it; lower optim.lr");
   }
   return is_stopped ? RunEnd::kStopped : RunEnd::kFinished;
 }

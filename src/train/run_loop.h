@@ -42,6 +42,8 @@ struct RunHooks {
 enum class RunEnd : uint8_t { kFinished, kStopped };
 
 /// `saver` and `eval_source` may be null, on all ranks alike. On a stop request the state is saved before this returns.
+/// While the newest step's loss or norm is not finite nothing else is saved, so that retention keeps what came before;
+/// a run that ends so throws NumericError.
 RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource* eval_source, const RunPlan& plan,
                     const RunHooks& hooks);
 

@@ -216,12 +216,20 @@ TEST_F(BadInput, AnotherTokenizerThanTheShardsIsRefused) {  // fault:D8
   std::swap(changed[a + 1], changed[b + 1]);  // two ids change places
   write("other/tokenizer.json", changed);
   expect(run({"train", "run.toml", "--data.tokenizer=other"}), 2,
-         {"[data.tokenizer] other is not the tokenizer that made the shards"}, "other");
+         {"[data.tokenizer] the shards were made with another tokenizer than other/tokenizer.json"}, "other");
   expect(run({"train", "run.toml", "--model.vocab_size=100"}), 2, {"more ids than the model's vocabulary; got 291"},
          "");
   const std::string checkpoint = make_checkpoint();
   fs::copy_file(path("other/tokenizer.json"), path(checkpoint + "/tokenizer.json"),
                 fs::copy_options::overwrite_existing);
+  fs::create_directories(path("model"));
+  for (const char* name : {"config.json", "model.safetensors"})
+    fs::copy_file(path(checkpoint) / name, path("model") / name);
+  fs::copy_file(path("other/tokenizer.json"), path("model/tokenizer.json"));
+  expect(run({"eval", "model", "shards"}), 2, {"[DATA] the shards were made with another tokenizer than model/"}, "");
+  expect(
+      run({"train", "run.toml", "--model.init=folder", "--model.path=model", "--data.tokenizer=", "--out=other_run"}),
+      2, {"[data.path] the shards were made with another tokenizer than model/"}, "other_run");
   expect(run({"generate", "runs/run", "--prompt=a"}), 3, {"tokenizer.json] is damaged or belongs to another save"}, "");
 }
 

@@ -30,6 +30,44 @@ TEST(Train, WritesTheEffectiveConfigWhichTrainsTheSame) {  // report:B45 fault:F
             run.text("runs/small/checkpoints/step-6/model.safetensors"));
 }
 
+TEST(Train, ARunFileThatSomebodyWroteIsNeverOverwritten) {
+  const SmallRun run;
+  std::filesystem::create_directory(run.path("own"));
+  std::filesystem::copy(run.path("small.toml"), run.path("own/run.toml"));
+  const std::string before = run.text("own/run.toml");
+  const ProgramResult refused = run_litespark({"train", "own/run.toml", "--out=own"}, run.path("").string());
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(contains(refused.errors, "[out] the run would write its effective configuration over the run file"));
+  EXPECT_EQ(run.text("own/run.toml"), before);
+  // One of ours is only written again.
+  ASSERT_EQ(run.train({"--out=ours"}).exit_code, 0);
+  const ProgramResult again = run_litespark({"train", "ours/run.toml", "--train.steps=8"}, run.path("").string());
+  EXPECT_EQ(again.exit_code, 2) << "other steps are another schedule";
+  EXPECT_EQ(run_litespark({"train", "ours/run.toml"}, run.path("").string()).exit_code, 0);
+}
+
+TEST(Train, AResumeWithOtherKernelsSaysThatBitsWillDiffer) {
+  const SmallRun run;
+  ASSERT_EQ(run.train({"--out=first", "--checkpoint.every=3"}).exit_code, 0);
+  std::filesystem::remove_all(run.path("first/checkpoints/step-6"));
+  std::filesystem::remove(run.path("first/checkpoints/latest"));
+  const ProgramResult same = run.train({"--out=first", "--checkpoint.every=3"});
+  EXPECT_EQ(same.exit_code, 0) << same.errors;
+  EXPECT_FALSE(contains(same.errors, "kernels"));
+  std::filesystem::remove_all(run.path("first/checkpoints/step-6"));
+  std::filesystem::remove(run.path("first/checkpoints/latest"));
+  const ProgramResult other = run.train({"--out=first", "--checkpoint.every=3", "--device.isa=generic"});
+  EXPECT_EQ(other.exit_code, 0) << other.errors;
+  EXPECT_TRUE(contains(other.errors, "kernels and this run goes on with generic")) << other.errors;
+}
+
+TEST(Train, AFileThatMayNotGrowIsAStorageErrorThatNamesIt) {
+  const SmallRun run;
+  const ProgramResult ended = run.train({"--out=limited", "--checkpoint.every=2"}, {"prlimit", "--fsize=30000"});
+  EXPECT_EQ(ended.exit_code, 4) << ended.errors;
+  EXPECT_TRUE(contains(ended.errors, "limited/checkpoints")) << ended.errors;
+}
+
 TEST(Train, ASignalSavesStopsAndTheRunGoesOnToTheSameEnd) {  // report:B6, fault:B1, report:B2
   const SmallRun run;
   const std::vector<std::string> settings = {"--train.steps=2000", "--checkpoint.every=500", "--train.log_every=500"};
@@ -167,9 +205,9 @@ TEST(Train, WhatIsNotSupportedIsRefusedBeforeAnythingIsMade) {
   const ProgramResult task = run.train({"--task=ppo"});
   EXPECT_EQ(task.exit_code, 2);
   EXPECT_TRUE(contains(task.errors, "is not supported yet"));
-  const ProgramResult split = run.train({"--cluster.gpus=2", "--cluster.tp=2"});
+  const ProgramResult split = run.train({"--cluster.gpus=2", "--cluster.pp=2"});
   EXPECT_EQ(split.exit_code, 2);
-  EXPECT_TRUE(contains(split.errors, "[cluster.tp] is not supported yet")) << split.errors;
+  EXPECT_TRUE(contains(split.errors, "[cluster.pp] is not supported yet")) << split.errors;
   EXPECT_EQ(run.train({"--train.eval_every=1", "--train.eval_batches=0"}).exit_code, 2);
   EXPECT_FALSE(run.exists("runs"));
 }

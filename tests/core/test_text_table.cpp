@@ -2,6 +2,8 @@
 // Tables and numbers spelled out.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/text_table.h"
 
 namespace litespark {
@@ -27,6 +29,10 @@ TEST(TextTable, BytesTakeTheLargestFittingUnit) {
   EXPECT_EQ(bytes_text(int64_t{5} << 20), "5.0 MiB");
   EXPECT_EQ(bytes_text((int64_t{3} << 30) / 2), "1.50 GiB");
   EXPECT_EQ(bytes_text(int64_t{1} << 52), "4096.00 TiB");
+}
+
+TEST(TextTable, ANumberThatIsNoneHasNoSign) {
+  EXPECT_EQ(fixed_text(-std::numeric_limits<double>::quiet_NaN(), 3), "nan");
 }
 
 TEST(TextTable, CountsTakeLetters) {

@@ -36,6 +36,7 @@ TEST(ForecastReport, WhatIsNotKnownIsNeverZero) {
   RunForecast forecast = forecast_of_8b();
   forecast.hardware.price_per_hour = 0;
   forecast.energy.grams_per_kwh = 0;
+  forecast.energy.intensity_source = "";
   forecast.memory_bytes = 1e12;
   EXPECT_TRUE(contains(forecast_text(forecast), "n/a"));
   EXPECT_TRUE(contains(forecast_text(forecast), "DOES NOT FIT"));

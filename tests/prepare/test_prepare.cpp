@@ -92,6 +92,8 @@ TEST_F(PrepareTest, NamesWhatIsWrongAndLeavesNoFolder) {
   EXPECT_THROW(prepare_data(config), ConfigError);
   config.output.eval_path = config.output.path + "/";  // the same folder
   EXPECT_THROW(prepare_data(config), ConfigError);
+  config.output.eval_path = config.output.path + "/held_out";  // inside the other
+  EXPECT_THROW(prepare_data(config), ConfigError);
   config.output.eval_path = config.output.path + "-eval";
   config.output.eval_every = 1;  // nothing would be left
   EXPECT_THROW(prepare_data(config), ConfigError);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "core/error.h"
 #include "data/synthetic_source.h"
 #include "support/faulty_backend.h"
 #include "support/temporary_folder.h"
@@ -77,6 +80,21 @@ TEST_F(RunLoopTest, AStopRequestSavesTheStepItCameIn) {  // fault:B1, report:B38
     EXPECT_EQ(steps.back(), 3);
     EXPECT_EQ(store.newest(), 3);
   }
+}
+
+// Retention would otherwise push out every checkpoint from before the run went wrong.
+TEST_F(RunLoopTest, WhileNumbersAreNotFiniteNothingIsSavedAndARunThatEndsSoFails) {
+  CheckpointStore store(folder);
+  CheckpointSaver saver(run.executor, store, context, {.retention = {.keep_last = 2}});
+  hooks.on_step = [&](const StepRecord& record) {
+    if (record.step != 4) return;
+    std::vector<float> weight = get_parameter(run.executor, 1);
+    weight[0] = std::numeric_limits<float>::quiet_NaN();
+    set_parameter(run.executor, 1, weight);
+    pack_weights(run.executor);
+  };
+  EXPECT_THROW(run_training(run.trainer, &saver, nullptr, {.steps = 10, .save_every = 1}, hooks), NumericError);
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{3, 4}));
 }
 
 TEST_F(RunLoopTest, ADeviceThatRunsBehindReportsEveryStepBeforeWhatLooksAtTheModel) {

@@ -64,6 +64,10 @@ CpuBackend::CpuBackend(const CpuOptions& options)
 
 CpuBackend::~CpuBackend() = default;
 
+std::map<std::string, std::string> CpuBackend::tuning() const {
+  return {{kKernelsTuning, std::string(isa_name(isa_))}};
+}
+
 std::string CpuBackend::name() const {
   return "cpu (" + std::string(isa_name(isa_)) + ", " + std::to_string(threads_) +
          (threads_ == 1 ? " thread)" : " threads)");

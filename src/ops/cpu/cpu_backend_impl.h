@@ -72,6 +72,7 @@ class CpuBackend final : public Backend {
 
   int threads() const { return threads_; }
   CpuIsa isa() const { return isa_; }
+  std::map<std::string, std::string> tuning() const override;
 
  private:
   int threads_ = 1;
