@@ -244,7 +244,7 @@ void HostCommunicator::barrier() {
 
 CommTicket HostCommunicator::issue(CommCall call) {
   check_call(call, place_);
-  last_call_ = calls_->issue(std::move(call), *group_, place_);
+  last_call_ = calls_->issue(call, *group_, place_);
   return {last_call_};
 }
 

@@ -32,7 +32,7 @@ class Executor {
  public:
   /// Allocates exactly Program::memory's total, binds and validates every op. Throws ConfigError when the memory is not
   /// there, InternalError when a tape breaks an op's contract. `communicator`: of all ranks of the program, where there
-  /// are several; outlives this. Their groups come together in front of the first phase, which all run at the same point.
+  /// are several; outlives this. Their groups come together in front of the first phase, which all run at one point.
   Executor(Program program, Backend& backend, Communicator* communicator = nullptr);
 
   const Program& program() const { return program_; }
@@ -130,7 +130,7 @@ class Executor {
   Communicator* communicator_;
   std::unique_ptr<Communicator> tensor_group_, data_group_;  ///< where they are not all ranks
   bool has_groups_ = false;
-  std::vector<Call> calls_;                                  ///< under way, by the number that the tape gives them
+  std::vector<Call> calls_;  ///< under way, by the number that the tape gives them
   std::unique_ptr<DeviceMemory> persistent_;
   std::unique_ptr<DeviceMemory> arena_;
   std::unique_ptr<DeviceMemory> host_;  ///< pinned; absent when the plan has no host tensors

@@ -81,7 +81,7 @@ TEST(TrainRanks, ShareWeightsAndAnyLayoutTakesTheRunUp) {
   for (const char* key : {"loss", "eval_loss", "tokens", "grad_norm"}) {
     expect_near(values_of(run.text("tensor/metrics.jsonl"), key), values_of(expected, key));
   }
-  std::vector<std::string> plan = {"plan", "small.toml", "--json"};
+  std::vector<std::string> plan = {"plan", "small.toml", "--json", "--hardware=h200"};
   plan.insert(plan.end(), tensor.begin(), tensor.end());
   const std::string planned = run_litespark(plan, run.path("").string()).output;
   EXPECT_EQ(values_of(planned, "total_bytes"), values_of(run.text("tensor/memory.json"), "total_bytes")) << planned;
