@@ -65,7 +65,13 @@ Chapter run_norm(AnatomyRequest& request) {
 }
 
 Chapter run_recompute(AnatomyRequest& request) {
-  return recompute_chapter(request.backend, request.options, model_sizes(request.is_large));
+  anatomy::ModelSizes sizes = model_sizes(request.is_large);
+  // Each k is a program of its own.
+  if (!request.is_large) {
+    sizes.layers = 6;
+    sizes.length = 256;
+  }
+  return recompute_chapter(request.backend, request.options, sizes);
 }
 
 Chapter run_fragmentation(AnatomyRequest& request) {

@@ -200,8 +200,8 @@ AttentionSpeed measure_attention(Backend& backend, const MeasureOptions& options
       .shape = shape};
   backend.prepare(forward);
   backend.prepare(backward);
-  return {.forward_seconds = time_runs(backend, options.seconds, [&] { backend.run(forward); }).median_seconds,
-          .backward_seconds = time_runs(backend, options.seconds, [&] { backend.run(backward); }).median_seconds};
+  return {.forward_seconds = time_runs(backend, options.seconds, [&] { backend.run(forward); }).best_seconds,
+          .backward_seconds = time_runs(backend, options.seconds, [&] { backend.run(backward); }).best_seconds};
 }
 
 Chapter attention_chapter(Backend& backend, const MeasureOptions& options, const AttentionSizes& sizes) {

@@ -30,7 +30,7 @@ AttentionCounts count_attention(const op::AttentionShape& shape, DType compute);
 
 Chapter attention_chapter(Backend& backend, const MeasureOptions& options, const AttentionSizes& sizes);
 
-/// One pair of ops on tensors of their own.
+/// One pair of ops on tensors of their own; the fastest runs, since other work on the machine only slows.
 struct AttentionSpeed {
   double forward_seconds = 0;
   double backward_seconds = 0;

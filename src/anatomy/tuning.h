@@ -27,7 +27,7 @@ class PatternSource final : public BatchSource {
 
 struct TuningSizes {
   ModelSizes model;
-  int64_t steps = 150;  ///< of the base run; others take the same tokens
+  int64_t steps = 100;  ///< of the base run; others take the same tokens
   double learning_rate = 3e-3;
 };
 
