@@ -18,13 +18,14 @@ namespace {
 class EvalCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {
-        .name = "eval",
-        .purpose = "Measures a model's loss on shards: every document, token-weighted; also in bits per byte of text.",
-        .positionals = {{.name = "MODEL", .help = "A Hugging Face folder, a checkpoint, or a run folder."},
-                        {.name = "DATA", .help = "A folder of shards made by litespark prepare."}},
-        .example = "litespark eval runs/5m data/eval --json",
-        .computes = true};
+    return {.name = "eval",
+            .purpose =
+                "Measures a model's loss on shards: every document, token-weighted; also in bits per byte of all "
+                "the text, of which the first token of a piece costs none.",
+            .positionals = {{.name = "MODEL", .help = "A Hugging Face folder, a checkpoint, or a run folder."},
+                            {.name = "DATA", .help = "A folder of shards made by litespark prepare."}},
+            .example = "litespark eval runs/5m data/eval --json",
+            .computes = true};
   }
 
   void visit(Fields& fields) override {
