@@ -84,10 +84,10 @@ Table peak_table(const BackendSizes& backend_sizes) {
     const char* published;
   };
   const Row rows[] = {{"12 x 768, 32 x 512", &kSmall, Recompute::kNone, "1840 -> 4120 MB, 2.2 x"},
-                      {"  norm_act", &kSmall, Recompute::kNormAct, ""},
+                      {"  norm-act", &kSmall, Recompute::kNormAct, ""},
                       {"  block", &kSmall, Recompute::kBlock, ""},
                       {"24 x 1024, 16 x 512", &kMedium, Recompute::kNone, "3960 -> 8750 MB, 2.2 x"},
-                      {"  norm_act", &kMedium, Recompute::kNormAct, ""},
+                      {"  norm-act", &kMedium, Recompute::kNormAct, ""},
                       {"  block", &kMedium, Recompute::kBlock, ""}};
   Table table{.key = "peaks",
               .title = "planned memory at the worst op, weights and optimizer included",
@@ -150,7 +150,7 @@ Chapter norm_chapter(Backend& backend, const MeasureOptions& options, const Mode
        .claim = "C8",
        .published = "2.2 x (1840 -> 4120 MB)",
        .advice = "backward frees a block's activations as it goes, so its peak is forward's end and not twice of it; "
-                 "memory.recompute = \"norm_act\" or \"block\" brings both down"},
+                 "memory.recompute = \"norm-act\" or \"block\" brings both down"},
       {.key = "accumulation",
        .what = "peak with accumulation over without (planned)",
        .ours = factor(accumulated.backward / once.backward),

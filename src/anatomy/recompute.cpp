@@ -15,7 +15,7 @@ struct Option {
 
 std::vector<Option> all_options(int64_t layers) {
   std::vector<Option> options = {{"none", Recompute::kNone},
-                                 {"norm_act", Recompute::kNormAct},
+                                 {"norm-act", Recompute::kNormAct},
                                  {"attention", Recompute::kAttention},
                                  {"keep_attention", Recompute::kKeepAttention},
                                  {"block", Recompute::kBlock}};
@@ -79,7 +79,7 @@ std::vector<Finding> findings_of(const std::vector<Outcome>& outcomes, double sa
   const auto smallest = std::min_element(outcomes.begin(), outcomes.end(),
                                          [](const Outcome& a, const Outcome& b) { return a.bytes < b.bytes; });
   const auto selective =
-      std::find_if(outcomes.begin(), outcomes.end(), [](const Outcome& one) { return one.name == "norm_act"; });
+      std::find_if(outcomes.begin(), outcomes.end(), [](const Outcome& one) { return one.name == "norm-act"; });
   const bool all_equal =
       std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& one) { return one.is_bit_equal; });
   const auto against = [&](const Outcome& one) {
@@ -92,7 +92,7 @@ std::vector<Finding> findings_of(const std::vector<Outcome>& outcomes, double sa
            .published = "O(sqrt n) memory for +50 % time",
            .advice = "take the first row below that fits; the trainer does when memory.budget = \"auto\""},
           {.key = "selective",
-           .what = "selective: norm_act",
+           .what = "selective: norm-act",
            .ours = {.text = against(*selective), .number = selective->bytes / none.bytes, .unit = "x"}},
           {.key = "planned_7b",
            .what = "LLaMA-7B, 1 x 2048, all memory (planned)",

@@ -11,6 +11,7 @@
 namespace litespark::anatomy {
 namespace {
 
+constexpr const char* kNoReader = "this build reads no compressed files (LITESPARK_TEXT=OFF)";
 constexpr BatchShape kShape{.num_tokens = 12, .max_documents = 3, .max_length = 4, .uniform = true};
 
 TEST(CompressedSource, GivesBackTheTokensWithTheNextOnesAsLabels) {
@@ -18,7 +19,7 @@ TEST(CompressedSource, GivesBackTheTokensWithTheNextOnesAsLabels) {
   std::vector<int32_t> tokens(30);
   std::iota(tokens.begin(), tokens.end(), 40000);
   const auto source = make_compressed_source(folder.path(), kShape, tokens);
-  if (source == nullptr) GTEST_SKIP() << "this build reads no compressed files";
+  if (source == nullptr) GTEST_SKIP() << kNoReader;
   EXPECT_EQ(source->batches_per_epoch(), 2u);
   Batch batch;
   batch.reset(kShape);
@@ -33,14 +34,14 @@ TEST(CompressedSource, GivesBackTheTokensWithTheNextOnesAsLabels) {
 TEST(CompressedSource, RefusesTooFewTokens) {
   const test::TemporaryFolder folder;
   const std::vector<int32_t> tokens(14);
-  if (make_compressed_source(folder.path(), kShape, std::vector<int32_t>(15)) == nullptr) GTEST_SKIP();
+  if (make_compressed_source(folder.path(), kShape, std::vector<int32_t>(15)) == nullptr) GTEST_SKIP() << kNoReader;
   EXPECT_THROW(make_compressed_source(folder.path(), kShape, tokens), InternalError);
 }
 
 TEST(CompressedSource, SaysWhichFileIsDamaged) {
   const test::TemporaryFolder folder;
   const auto source = make_compressed_source(folder.path(), kShape, std::vector<int32_t>(15));
-  if (source == nullptr) GTEST_SKIP();
+  if (source == nullptr) GTEST_SKIP() << kNoReader;
   folder.write("batch-0.gz", "short");
   Batch batch;
   batch.reset(kShape);

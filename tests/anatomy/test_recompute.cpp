@@ -25,7 +25,7 @@ TEST(RecomputeChapter, HasEveryOptionAndEveryKWithTheSameGradients) {
 TEST(RecomputeChapter, SavesMemoryTheMoreItComputesAgain) {
   const Chapter& chapter = tiny_chapter();
   const std::vector<double> bytes = column_of(table_of(chapter, "options"), 3);
-  // none > norm_act > attention >= block: each drops what the one before it dropped, and more.
+  // none > norm-act > attention >= block: each drops what the one before it dropped, and more.
   EXPECT_GT(bytes[0], bytes[1]);
   EXPECT_GT(bytes[1], bytes[2]);
   EXPECT_GE(bytes[2], bytes[4]);

@@ -2,6 +2,7 @@
 // Conversions are exact roundings, special values included.
 #include <cmath>
 
+#include "ops/add_cases.h"
 #include "ops/cpu_conformance.h"
 
 namespace litespark::test {
@@ -40,17 +41,8 @@ TEST(Convert, KeepsTiesDenormalsInfinitiesAndNan) {
 }
 
 TEST(Convert, AddAddsEveryElementOnce) {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const int64_t size : {0, 1, 15, 16, 17, 100, 40000}) {
-      OpCase<op::Add<Tensor>> test{.name = "add " + std::to_string(size),
-                                   .op = {.sum = shape_only(DType::kF32, {size}), .x = shape_only(dtype, {size})},
-                                   .inputs = {}};
-      fill_at_random(test, 21);
-      std::vector<double> expected = test.inputs.at("sum");
-      for (size_t i = 0; i < expected.size(); ++i) expected[i] += test.inputs.at("x")[i];
-      expect_exact(test.name, execute_on_cpu(test), {.tensors = {{"sum", expected}}, .state = {}});
-    }
-  }
+  for (const AddCase& c : add_cases())
+    expect_exact(c.test.name, execute_on_cpu(c.test), {.tensors = {{"sum", c.sum}}, .state = {}});
 }
 
 }  // namespace

@@ -8,10 +8,9 @@
 #include "core/error.h"
 #include "data/synthetic_source.h"
 #include "support/error_text.h"
-#include "support/temporary_folder.h"
-#include "train/checkpoint_saver.h"
 #include "train/rank_runs.h"
 #include "train/run_loop.h"
+#include "train/saved_run.h"
 
 namespace litespark {
 namespace {
@@ -263,22 +262,6 @@ TEST(DataRanks, ShareAnEvaluationAndGetTheLossOfOneRank) {
   // The step before it moved the loss by far more.
   for (const double loss : losses) EXPECT_NEAR(loss, losses[0], 1e-6 * losses[0]);
 }
-
-/// Where a checkpoint of a run is written to and read from.
-struct SavedRun {
-  test::TemporaryFolder folder;
-  CheckpointStore store{folder.path() / "checkpoints"};
-
-  CheckpointContext context(const TinyRun& run) const {
-    return {.config = run.executor.program().config,
-            .params = run.executor.program().params,
-            .identity = {{"seed", "5"}},
-            .tuning = {},
-            .run_toml = "",
-            .tokenizer_folder = {},
-            .folder_dtype = run.executor.program().options.compute};
-  }
-};
 
 TEST(DataRanks, SaveWhatAnyOtherNumberOfRanksResumesFrom) {
   for (const auto master : {MasterWeights::kF32, MasterWeights::kBF16Remainder}) {

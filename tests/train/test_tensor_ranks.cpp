@@ -10,9 +10,8 @@
 #include "core/error.h"
 #include "spec/param_cut.h"
 #include "support/error_text.h"
-#include "support/temporary_folder.h"
-#include "train/checkpoint_saver.h"
 #include "train/rank_runs.h"
+#include "train/saved_run.h"
 
 namespace litespark {
 namespace {
@@ -307,22 +306,6 @@ TEST(TensorRanks, AllocateExactlyWhatThePlanOfEveryRankSaysAndLessThanOne) {
     });
   }
 }
-
-/// Where a checkpoint of a run is written to and read from.
-struct SavedRun {
-  test::TemporaryFolder folder;
-  CheckpointStore store{folder.path() / "checkpoints"};
-
-  CheckpointContext context(const TinyRun& run) const {
-    return {.config = run.executor.program().config,
-            .params = run.executor.program().whole_params,
-            .identity = {{"seed", "5"}},
-            .tuning = {},
-            .run_toml = "",
-            .tokenizer_folder = {},
-            .folder_dtype = run.executor.program().options.compute};
-  }
-};
 
 TEST(TensorRanks, SaveWhatAnyOtherLayoutResumesFrom) {
   struct Layout {

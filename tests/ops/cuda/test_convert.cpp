@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/add_cases.h"
 #include "ops/cuda/cuda_conformance.h"
 
 namespace litespark::test {
@@ -40,17 +41,8 @@ TEST(Convert, KeepsSpecialValues) {
 }
 
 TEST(Convert, AddAddsEveryElementOnce) {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const int64_t size : {0, 1, 7, 8, 9, 100, 40000}) {
-      OpCase<op::Add<Tensor>> test{.name = "add " + std::to_string(size),
-                                   .op = {.sum = shape_only(DType::kF32, {size}), .x = shape_only(dtype, {size})},
-                                   .inputs = {}};
-      fill_at_random(test, 21);
-      std::vector<double> expected = test.inputs.at("sum");
-      for (size_t i = 0; i < expected.size(); ++i) expected[i] += test.inputs.at("x")[i];
-      expect_exact(test.name, execute_on_cuda(test), {.tensors = {{"sum", expected}}, .state = {}});
-    }
-  }
+  for (const AddCase& c : add_cases())
+    expect_exact(c.test.name, execute_on_cuda(c.test), {.tensors = {{"sum", c.sum}}, .state = {}});
 }
 
 }  // namespace
