@@ -42,12 +42,14 @@ std::string model_text(const ModelConfig& model) {
 }
 
 /// Number formats that change results; bf16-remainder gives the bits of fp32, and an emulation stands for the real
-/// thing.
+/// thing. 8-bit copies are made of the bf16 weight where there is one, else of the fp32 master: those bits differ.
 std::string precision_text(RunConfig config) {
-  if (config.precision.master == MasterWeights::kBF16Remainder) config.precision.master = MasterWeights::kF32;
+  const bool is_fp8 = config.precision.matmul != MatmulPrecision::kCompute;
+  if (config.precision.master == MasterWeights::kBF16Remainder && !is_fp8)
+    config.precision.master = MasterWeights::kF32;
   std::string text = keys_text(config, {"precision.compute", "precision.residual", "precision.master", "precision.rope",
                                         "precision.gradient", "optim.moments", "deterministic"});
-  if (config.precision.matmul == MatmulPrecision::kCompute) return text;
+  if (!is_fp8) return text;
   config.precision.matmul = MatmulPrecision::kFp8;
   return text + " " + keys_text(config, {"precision.matmul", "precision.fp8_gradient", "precision.fp8_scaling"});
 }

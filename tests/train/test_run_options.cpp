@@ -113,6 +113,8 @@ TEST(RunOptions, TheIdentityHoldsWhatEightBitMatmulsAreMadeWith) {
   EXPECT_NE(identity({{"precision.matmul", "fp8"}, {"precision.fp8_gradient", "e5m2"}}), plain);
   EXPECT_NE(identity({{"precision.matmul", "fp8"}, {"precision.fp8_scaling", "row"}}), plain);
   EXPECT_EQ(identity({{"precision.matmul", "fp8-emulated"}}), plain);
+  EXPECT_NE(identity({{"precision.matmul", "fp8"}, {"precision.master", "bf16-remainder"}}), plain)
+      << "8-bit copies are made of another tensor";
   EXPECT_EQ(identity({{"precision.fp8_gradient", "e5m2"}}), identity({})) << "without 8-bit matmuls it says nothing";
 }
 
