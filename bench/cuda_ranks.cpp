@@ -2,15 +2,20 @@
 // Training on several GPUs of one machine against one, by the trainer itself with random tokens: a thread a GPU, NCCL
 // between them.
 //   bench_cuda_ranks RUN.toml STEPS CASE[,CASE...] [--section.key=value ...]
-// A case is a number of GPUs, with "g" where phases in which ranks meet are recorded as CUDA graphs, and "bN" for at
-// most N blocks of NCCL's: 1,2,2g,2gb8. Cases run one after another. Seconds of a step are rank 0's, from the end of
-// the step before it on the device; the first steps are left out; tokens/s = tokens of all ranks / median seconds.
+// A case is a number of GPUs, with "g" where phases in which ranks meet are recorded as CUDA graphs, "bN" for at most N
+// blocks of NCCL's, and "tN" for replicas of N tensor-parallel GPUs: 1,2,2g,2gb8,2t2. Cases run one after another.
+// Seconds of a step are rank 0's, from the end of the step before it on the device; the first steps are left out;
+// tokens/s = tokens of all replicas / median seconds. Joules are those of the boards over the same steps, each counted
+// once. Behind them a few steps are observed: where rank 0's time goes, waits for other ranks under "reduce" and
+// "gather".
 #include <algorithm>
-#include <chrono>
+#include <barrier>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -21,24 +26,33 @@
 #include "data/synthetic_source.h"
 #include "dist/nccl/nccl_communicator.h"
 #include "io/run_file.h"
+#include "meter/energy_account.h"
+#include "meter/nvml.h"
+#include "meter/timeline.h"
 #include "model/executor.h"
 #include "model/weights.h"
 #include "ops/cuda/cuda_backend.h"
 #include "spec/flops.h"
 #include "spec/run_program.h"
 #include "train/run_options.h"
+#include "train/step_timeline.h"
 #include "train/trainer.h"
 
 namespace litespark {
 namespace {
 
 constexpr size_t kWarmSteps = 4;
+constexpr int kObservedSteps = 4;
+constexpr double kLeastMilliseconds = 0.3;  ///< of a scope that is printed
 
 struct Case {
   std::string text;
   int ranks = 1;
   bool records = false;
   int max_blocks = 0;
+  int tensor_ranks = 1;
+
+  int replicas() const { return ranks / tensor_ranks; }
 };
 
 Case parse_case(const std::string& text) {
@@ -47,71 +61,158 @@ Case parse_case(const std::string& text) {
   parsed.ranks = static_cast<int>(std::strtol(text.c_str(), &rest, 10));
   if (*rest == 'g') parsed.records = *rest++ == 'g';
   if (*rest == 'b') parsed.max_blocks = static_cast<int>(std::strtol(rest + 1, &rest, 10));
-  if (parsed.ranks < 1 || *rest != '\0') throw ConfigError("case", "is none", text, "such as 1, 2, 2g or 4gb8");
+  if (*rest == 't') parsed.tensor_ranks = static_cast<int>(std::strtol(rest + 1, &rest, 10));
+  if (parsed.ranks < 1 || parsed.tensor_ranks < 1 || parsed.ranks % parsed.tensor_ranks != 0 || *rest != '\0')
+    throw ConfigError("case", "is none", text, "such as 1, 2, 2g, 4gb8 or 4t2");
   return parsed;
 }
 
 /// What all ranks of a case have in common.
 struct World {
-  const RunConfig& config;
-  const Case& what;
+  RunConfig config;
+  Case what;
+  int64_t steps = 0;
   NcclId id{};
+  std::barrier<> meeting;
   std::mutex mutex;
-  std::vector<StepRecord> records;  ///< rank 0's
+  std::map<std::string, std::string> tuning;  ///< rank 0's choices, which the others take
+  std::vector<StepRecord> records;            ///< rank 0's
+  Timeline timeline;                          ///< rank 0's
+  EnergyAccount energy;
   int64_t device_bytes = 0;
   std::exception_ptr failure;
+
+  World(const RunConfig& run, const Case& asked, int64_t num_steps)
+      : config(run), what(asked), steps(num_steps), meeting(asked.ranks) {
+    config.cluster.gpus = what.ranks;
+    config.cluster.tp = what.tensor_ranks;
+    if (what.ranks > 1) id = make_nccl_id();
+  }
 };
 
-void train(World& world, int rank, int64_t steps) {
-  const RunConfig& config = world.config;
-  const ModelConfig model = scratch_model_config(config);
-  const auto backend = make_cuda_backend({.ordinal = rank, .deterministic = config.deterministic});
-  std::unique_ptr<Communicator> communicator;
-  if (world.what.ranks > 1) {
-    communicator = make_nccl_communicator({.id = world.id,
-                                           .rank = rank,
-                                           .size = world.what.ranks,
-                                           .device = rank,
-                                           .compute_stream = cuda_stream_of(*backend),
-                                           .timeout_seconds = 120,
-                                           .max_blocks = world.what.max_blocks});
+class Rank {
+ public:
+  Rank(World& world, int rank)
+      : world_(world),
+        rank_(rank),
+        backend_(make_cuda_backend({.ordinal = rank, .deterministic = world.config.deterministic})) {
+    if (world.what.ranks == 1) return;
+    communicator_ = make_nccl_communicator({.id = world.id,
+                                            .rank = rank,
+                                            .size = world.what.ranks,
+                                            .device = rank,
+                                            .compute_stream = cuda_stream_of(*backend_),
+                                            .timeout_seconds = 120,
+                                            .max_blocks = world.what.max_blocks});
   }
-  ProgramOptions options = training_options(config);
-  options.data_ranks = world.what.ranks;
-  options.data_rank = rank;
-  Executor executor(make_llama_program(model, options, backend->sizes()), *backend, communicator.get());
-  executor.set_records_communication(world.what.records);
-  initialise_weights(executor, static_cast<uint64_t>(config.seed));
-  const SyntheticSource source(static_cast<uint64_t>(config.seed), model.vocab_size, options.batch);
-  Batch batch;
-  Trainer trainer(executor, trainer_options(config), [&](uint64_t index) -> const Batch& {
-    batch.reset(options.batch);
-    source.fill(index * static_cast<uint64_t>(world.what.ranks) + static_cast<uint64_t>(rank), batch);
-    return batch;
-  });
-  std::vector<StepRecord> records;
-  const auto keep = [&](const std::optional<StepRecord>& record) {
-    if (record) records.push_back(*record);
-  };
-  for (int64_t step = 0; step < steps; ++step) keep(trainer.step());
-  keep(trainer.finish());
-  if (rank != 0) return;
-  world.records = std::move(records);
-  world.device_bytes = backend->memory_use().used_bytes.value_or(0);
+
+  void train() {
+    const RunConfig& config = world_.config;
+    const ModelConfig model = scratch_model_config(config);
+    ProgramOptions options = training_options(config);
+    options.data_rank = rank_ / options.tensor_ranks;
+    options.tensor_rank = rank_ % options.tensor_ranks;
+    Executor executor = bind(model, options);
+    executor.set_records_communication(world_.what.records);
+    initialise_weights(executor, static_cast<uint64_t>(config.seed));
+    const SyntheticSource source(static_cast<uint64_t>(config.seed), model.vocab_size, options.batch);
+    Batch batch;
+    Trainer trainer(executor, trainer_options(config), [&](uint64_t index) -> const Batch& {
+      batch.reset(options.batch);
+      source.fill(index * static_cast<uint64_t>(options.data_ranks) + static_cast<uint64_t>(options.data_rank), batch);
+      return batch;
+    });
+    const std::vector<StepRecord> records = run_steps(trainer);
+    const Timeline timeline = observe(executor, trainer);
+    if (rank_ != 0) return;
+    world_.records = records;
+    world_.timeline = timeline;
+    world_.device_bytes = backend_->memory_use().used_bytes.value_or(0);
+  }
+
+ private:
+  /// All ranks multiply by the algorithms that rank 0 found best.
+  Executor bind(const ModelConfig& model, const ProgramOptions& options) {
+    const auto make = [&] {
+      return Executor(make_llama_program(model, options, backend_->sizes()), *backend_, communicator_.get());
+    };
+    if (world_.what.ranks == 1) return make();
+    if (rank_ == 0) {
+      Executor executor = make();
+      world_.tuning = backend_->tuning();
+      world_.meeting.arrive_and_wait();
+      return executor;
+    }
+    world_.meeting.arrive_and_wait();
+    backend_->set_tuning(world_.tuning);
+    return make();
+  }
+
+  std::vector<StepRecord> run_steps(Trainer& trainer) {
+    std::vector<StepRecord> records;
+    const auto keep = [&](const std::optional<StepRecord>& record) {
+      if (record) records.push_back(*record);
+    };
+    const auto run = [&](int64_t steps) {
+      for (int64_t step = 0; step < steps; ++step) keep(trainer.step());
+      keep(trainer.finish());
+    };
+    run(kWarmSteps);
+    const std::unique_ptr<EnergyMeter> meter = rank_ == 0 ? meter_of_boards() : nullptr;
+    run(world_.steps);
+    if (meter) world_.energy.add(meter->read());
+    return records;
+  }
+
+  std::unique_ptr<EnergyMeter> meter_of_boards() const {
+    const auto driver = open_nvml();
+    if (!driver) return nullptr;
+    auto boards = visible_gpus_here(*driver).value_or(std::vector<std::string>{});
+    if (boards.size() < static_cast<size_t>(world_.what.ranks)) return nullptr;
+    boards.resize(static_cast<size_t>(world_.what.ranks));
+    return std::make_unique<EnergyMeter>(make_gpu_sensors(driver, boards));
+  }
+
+  Timeline observe(Executor& executor, Trainer& trainer) {
+    Timeline timeline;
+    StepTimeline observer(backend_->make_timer());
+    for (int step = 0; step < kObservedSteps; ++step) {
+      executor.set_observer(&observer);
+      observer.begin();
+      trainer.step_and_finish();
+      const SampledStep sample = observer.end(step);
+      executor.set_observer(nullptr);
+      if (step > 0) timeline.add(sample);
+    }
+    return timeline;
+  }
+
+  World& world_;
+  int rank_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+void print_timeline(const Timeline& timeline) {
+  std::printf("         observed step %.2f ms:", timeline.step_seconds() * 1e3);
+  for (const ScopeSeconds& scope : timeline.scopes()) {
+    if (scope.seconds * 1e3 >= kLeastMilliseconds) std::printf(" %s %.2f", scope.name.c_str(), scope.seconds * 1e3);
+  }
+  std::printf("\n");
 }
 
 /// Tokens a second.
 double run_case(const RunConfig& config, const Case& what, int64_t steps) {
-  World world{.config = config, .what = what};
-  if (what.ranks > 1) world.id = make_nccl_id();
+  World world(config, what, steps);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < what.ranks; ++rank) {
-    threads.emplace_back([&world, rank, steps] {
+    threads.emplace_back([&world, rank] {
       try {
-        train(world, rank, steps);
+        Rank(world, rank).train();
       } catch (...) {
         const std::lock_guard lock(world.mutex);
         if (!world.failure) world.failure = std::current_exception();
+        world.meeting.arrive_and_drop();
       }
     });
   }
@@ -121,12 +222,18 @@ double run_case(const RunConfig& config, const Case& what, int64_t steps) {
   for (size_t i = kWarmSteps; i < world.records.size(); ++i) seconds.push_back(world.records[i].seconds);
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
-  const double tokens = static_cast<double>(config.train.micro_batch * config.train.accumulation * what.ranks) *
+  const double tokens = static_cast<double>(config.train.micro_batch * config.train.accumulation * what.replicas()) *
                         static_cast<double>(config.data.seq_len);
   std::printf("%-8s %2d GPUs  step %8.2f ms (%.2f to %.2f)  %9.0f tokens/s  loss %.6f -> %.6f  norm %.6f  %.1f GiB\n",
               what.text.c_str(), what.ranks, median * 1e3, seconds.front() * 1e3, seconds.back() * 1e3, tokens / median,
               world.records.front().loss, world.records.back().loss, world.records.back().grad_norm,
               static_cast<double>(world.device_bytes) / 0x1p30);
+  if (world.energy.is_known()) {
+    std::printf("         %.1f J per 1,000 tokens, %.0f W of %zu boards\n",
+                world.energy.joules / (tokens * static_cast<double>(steps)) * 1e3,
+                world.energy.mean_watts().value_or(0), world.energy.devices.size());
+  }
+  print_timeline(world.timeline);
   std::fflush(stdout);
   return tokens / median;
 }

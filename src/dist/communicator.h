@@ -68,6 +68,9 @@ class Communicator {
 
   /// Ops issued from here on, and reads of the host behind them, see the call's result. On the CPU this blocks.
   virtual void wait(CommTicket ticket) = 0;
+  /// Throws the CommError of calls that the host has not waited for, if they failed: the ops behind them have read
+  /// anything. Asked before results are believed. Default: nothing, where wait blocks.
+  virtual void check_alive() {}
   /// A communicator among the ranks that gave the same `color` (0 or more), in the order of their ranks here. All ranks
   /// call it at the same point; blocks the host. This one must outlive it.
   virtual std::unique_ptr<Communicator> split(int color) = 0;

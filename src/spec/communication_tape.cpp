@@ -37,13 +37,13 @@ bool has_data_peers(const Program& program) {
   return program.options.data_ranks > 1;
 }
 
-}  // namespace
-
-bool gathers_before_packing(const Program& program) {
+bool copies_weights(const Program& program) {
   if (program.packs) return true;
   return std::any_of(program.param_tensors.begin(), program.param_tensors.end(),
                      [](const ParamTensors& tensors) { return tensors.fp8.copy.has_value(); });
 }
+
+}  // namespace
 
 const Bucket* find_bucket(const Program& program, std::string_view name) {
   const auto found = std::find_if(program.buckets.begin(), program.buckets.end(),
@@ -81,7 +81,7 @@ std::vector<const Bucket*> forward_order(const Program& program) {
 }
 
 bool is_gathered_early(const Program& program, const Bucket& bucket) {
-  if (gathers_before_packing(program)) return false;
+  if (copies_weights(program)) return true;
   return bucket.layer == 0 || (bucket.layer < 0 && bucket.name != "head");
 }
 
@@ -104,7 +104,6 @@ void await_gather(Tape& tape, const Program& program, const Bucket& bucket) {
 }
 
 void start_late_gathers(Tape& tape, const Program& program) {
-  if (gathers_before_packing(program)) return;
   for (const Bucket* bucket : forward_order(program)) {
     if (is_gathered_early(program, *bucket)) continue;
     tape.enter("forward.gather", bucket->layer);
@@ -113,7 +112,6 @@ void start_late_gathers(Tape& tape, const Program& program) {
 }
 
 void await_late_gather(Tape& tape, const Program& program, int64_t layer) {
-  if (gathers_before_packing(program)) return;
   const Bucket* const bucket = layer < 0 ? find_bucket(program, "head") : layer_bucket(program, layer);
   if (bucket == nullptr || is_gathered_early(program, *bucket)) return;
   tape.enter("forward.gather", layer);

@@ -9,10 +9,6 @@
 
 namespace litespark {
 
-/// Whether weights are gathered in front of packing, which leaves them whole for everybody, and not in front of
-/// forward.
-bool gathers_before_packing(const Program& program);
-
 /// A bucket whose gradients are complete, the head's, the embedding's, a layer's, or that of norms and biases, on its
 /// way from every rank's [size] to this rank's piece of the sum.
 struct BucketReduction {
@@ -27,7 +23,8 @@ const Bucket* find_bucket(const Program& program, std::string_view name);
 /// That of a layer's matrices.
 const Bucket* layer_bucket(const Program& program, int64_t layer);
 
-/// Whether the optimizer's tape gathers this bucket itself: what the next forward reads first.
+/// Whether the optimizer's tape gathers this bucket itself, beside the update of those behind it: what the next forward
+/// reads first, and everything where weights are copied (packed, in 8 bits) in front of forward.
 bool is_gathered_early(const Program& program, const Bucket& bucket);
 void start_gather(Tape& tape, const Program& program, const Bucket& bucket);
 void await_gather(Tape& tape, const Program& program, const Bucket& bucket);

@@ -117,10 +117,6 @@ void push_update(Tape& tape, const Program& program, size_t index) {
 Tape make_pack_tape(Program& program) {
   Tape tape{std::string(phase_name(Phase::kPack))};
   tape.enter("optimizer.pack");
-  if (gathers_before_packing(program)) {
-    for (const Bucket* bucket : forward_order(program)) start_gather(tape, program, *bucket);
-    for (const Bucket* bucket : forward_order(program)) await_gather(tape, program, *bucket);
-  }
   push_resident_packs(tape, program);
   push_fp8_weights(tape, program);
   return tape;
@@ -159,6 +155,7 @@ Tape make_optimizer_tape(Program& program) {
     for (const int64_t param : bucket->params) push_update(tape, program, static_cast<size_t>(param));
     if (is_gathered_early(program, *bucket)) start_gather(tape, program, *bucket);
   }
+  tape.enter("optimizer.gather");
   for (const Bucket* bucket : forward_order(program)) {
     if (is_gathered_early(program, *bucket)) await_gather(tape, program, *bucket);
   }

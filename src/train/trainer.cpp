@@ -107,6 +107,7 @@ StepRecord Trainer::collect(const Issued& issued) {
   AsyncRead& outcome = outcome_of(issued.step);
   StepState state;
   std::memcpy(&state, executor_.waiting([&] { return outcome.wait(); }), sizeof(state));
+  if (has_peers()) executor_.communicator()->check_alive();  // a lost rank leaves any number in the sums
   const auto count = static_cast<double>(std::max<int64_t>(state.supervised_tokens, 1));
   if (has_peers()) tokens_done_ += state.counts.batch_tokens;
   const StepRecord record{.step = issued.step,

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "data/synthetic_source.h"
+#include "dist/local_world.h"
 #include "support/error_text.h"
 #include "train/rank_runs.h"
 #include "train/run_loop.h"
@@ -347,6 +348,54 @@ TEST(DataRanks, StopBehindTheSameStepWhicheverWasAsked) {
   // Asked behind step 4: the message of step 5 says so, and step 6 is the last.
   for (const int64_t step : stopped) EXPECT_EQ(step, 6);
   EXPECT_EQ(saved.store.newest(), 6);
+}
+
+/// Calls end as ever, as those do that a GPU is told to give up, and what they left is no sum.
+class LosesAPeer final : public Communicator {
+ public:
+  explicit LosesAPeer(Communicator& real) : real_(real) {}
+  void lose() { is_lost_ = true; }
+
+  std::string name() const override { return real_.name(); }
+  int rank() const override { return real_.rank(); }
+  int size() const override { return real_.size(); }
+  bool is_ordered() const override { return real_.is_ordered(); }
+  void set_step(int64_t step) override { real_.set_step(step); }
+  CommTicket all_reduce(const Tensor& data, Reduction how) override { return real_.all_reduce(data, how); }
+  CommTicket reduce_scatter(const Tensor& shard, const Tensor& data, Reduction how) override {
+    return real_.reduce_scatter(shard, data, how);
+  }
+  CommTicket all_gather(const Tensor& data, const Tensor& shard) override { return real_.all_gather(data, shard); }
+  CommTicket broadcast(const Tensor& data, int root) override { return real_.broadcast(data, root); }
+  CommTicket all_to_all(const Tensor& in, const Tensor& out) override { return real_.all_to_all(in, out); }
+  CommTicket exchange(const Tensor& in, int source, const Tensor& out, int destination) override {
+    return real_.exchange(in, source, out, destination);
+  }
+  void wait(CommTicket ticket) override { real_.wait(ticket); }
+  void check_alive() override {
+    if (is_lost_) throw CommError("test", "a peer is lost");
+  }
+  std::unique_ptr<Communicator> split(int color) override { return real_.split(color); }
+  void barrier() override { real_.barrier(); }
+  void abort(const std::string& why) override { real_.abort(why); }
+
+ private:
+  Communicator& real_;
+  bool is_lost_ = false;
+};
+
+TEST(DataRanks, BelieveNoStepOfWhichAPeerWasLost) {
+  run_local_ranks(2, {}, [&](Communicator& real) {
+    LosesAPeer ranks(real);
+    ProgramOptions options = tiny_program_options();
+    options.data_ranks = 2;
+    options.data_rank = real.rank();
+    TinyRun run(tiny_model(), options, twelve_batches(), tiny_trainer_options(), make_cpu_backend({.threads = 1}),
+                &ranks);
+    EXPECT_EQ(run.trainer.step_and_finish().step, 1);
+    ranks.lose();
+    EXPECT_THROW(run.trainer.step_and_finish(), CommError);
+  });
 }
 
 TEST(DataRanks, RefuseAProgramOfAnotherRank) {

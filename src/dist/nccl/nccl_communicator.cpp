@@ -157,6 +157,8 @@ class NcclCommunicator final : public Communicator, private dist::CollectiveEngi
     check(cudaStreamWaitEvent(compute_, parts_.done(ticket.id), 0), "cudaStreamWaitEvent");
   }
 
+  void check_alive() override { handle_.check_alive(); }
+
   void barrier() override {
     if (is_capturing()) throw InternalError(place_.text(), "a barrier cannot be part of a CUDA graph");
     const CommTicket ticket = issue({.kind = CallKind::kBarrier});

@@ -123,6 +123,7 @@ TEST(NcclCommunicator, AnAbortedCommunicatorRefusesEveryLaterCall) {
     EXPECT_EQ(error_text<CommError>([&] { rank.communicator.all_reduce(data, Reduction::kSum); }),
               "[nccl rank 0 of 1] aborted: the test wants it");
     EXPECT_THROW(rank.communicator.barrier(), CommError);
+    EXPECT_THROW(rank.communicator.check_alive(), CommError);
   });
 }
 
