@@ -115,7 +115,7 @@ void RunMeter::flush(int64_t step) {
 
 StepMeasurements RunMeter::measure(const StepRecord& record, int64_t step_tokens) {
   const EnergyInterval& interval = read();
-  StepMeasurements result{.watts = interval.watts(), .joules = interval.joules()};
+  StepMeasurements result{.watts = power_.add(interval), .joules = interval.joules()};
   result.mfu = model_flops_utilization(flops_per_token_ * static_cast<double>(step_tokens), record.seconds, peak_);
   if (result.joules) {
     result.co2_grams =

@@ -56,6 +56,7 @@ class RunMeter {
   EnergyAccount total_;    ///< of the run, restarts included
   EnergyAccount process_;  ///< since this start
   EnergyAccount stretch_;  ///< since the last record of energy.jsonl
+  PowerWindow power_;
   Sensors sensors_;        ///< on their way into meter_
   ToldEnergy* others_;     ///< in meter_: the other ranks' devices; nullptr with one rank
   EnergyMeter meter_;

@@ -42,4 +42,16 @@ std::optional<double> EnergyAccount::mean_watts() const {
   return joules / metered_seconds;
 }
 
+std::optional<double> PowerWindow::add(const EnergyInterval& interval) {
+  stretch_.add(interval);
+  if (stretch_.unmetered_seconds > 0) {
+    if (stretch_.seconds() >= kSeconds) stretch_.restart();
+    return last_ = std::nullopt;
+  }
+  if (stretch_.seconds() < kSeconds) return last_ ? last_ : stretch_.mean_watts();
+  last_ = stretch_.mean_watts();
+  stretch_.restart();
+  return last_;
+}
+
 }  // namespace litespark

@@ -46,5 +46,24 @@ TEST(EnergyAccount, NothingMeteredIsUnavailable) {  // fault:F1
   EXPECT_EQ(account.overall_method(), EnergyMethod::kUnavailable);
 }
 
+// A counter that moves once in a while: 100 J of a board in the third of three steps.
+TEST(PowerWindow, ShowsTheMeanOfAWholeStretchWhenACounterMovesNowAndThen) {
+  PowerWindow window;
+  EXPECT_DOUBLE_EQ(window.add(interval(0.25, 5, 0)).value(), 20.0);
+  EXPECT_DOUBLE_EQ(window.add(interval(0.25, 5, 0)).value(), 20.0);
+  EXPECT_DOUBLE_EQ(window.add(interval(0.5, 10, 100)).value(), 120.0);
+  EXPECT_DOUBLE_EQ(window.add(interval(0.25, 5, 0)).value(), 120.0);
+  EXPECT_DOUBLE_EQ(window.add(interval(0.75, 15, 200)).value(), 220.0);
+  EXPECT_DOUBLE_EQ(window.add(interval(2, 40, 360)).value(), 200.0);
+}
+
+TEST(PowerWindow, AGapIsNoFigureUntilAStretchIsWholeAgain) {  // fault:F1
+  PowerWindow window;
+  EXPECT_TRUE(window.add(interval(1, 20, 80)).has_value());
+  EXPECT_FALSE(window.add(interval(0.5, std::nullopt, 40)).has_value());
+  EXPECT_FALSE(window.add(interval(0.5, 10, 40)).has_value());
+  EXPECT_DOUBLE_EQ(window.add(interval(1, 20, 80)).value(), 100.0);
+}
+
 }  // namespace
 }  // namespace litespark
