@@ -237,7 +237,7 @@ class TrainingRun {
         {.retention = {.keep_last = config_.checkpoint.keep_last, .keep_every = config_.checkpoint.keep_every},
          .is_async = config_.checkpoint.async});
     int64_t tokens_before = trainer_.tokens_done();
-    const RunHooks hooks{.before_step = [&] { timeline.before_step(); },
+    const RunHooks hooks{.before_step = [&] { timeline.before_step(trainer_.steps_done() + 1); },
                          .after_step =
                              [&] {
                                timeline.after_step(trainer_.steps_done());

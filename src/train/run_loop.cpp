@@ -21,14 +21,17 @@ class StopAgreement {
     if (record.stop_requested) last_step_ = std::min(last_step_, record.step + 1);
   }
   bool is_due() {
-    if (!trainer_.has_peers()) return is_asked_();
-    if (is_asked_()) trainer_.request_stop();
+    if (!trainer_.has_peers()) return is_asked();
+    if (is_asked()) trainer_.request_stop();
     return trainer_.steps_done() >= last_step_;
   }
+  /// Once asked, for good: what was dropped on its account is not taken up again.
+  bool is_asked() { return was_asked_ = was_asked_ || is_asked_(); }
 
  private:
   Trainer& trainer_;
   const std::function<bool()>& is_asked_;
+  bool was_asked_ = false;
   int64_t last_step_ = std::numeric_limits<int64_t>::max();
 };
 
@@ -57,7 +60,7 @@ RunEnd run_training(Trainer& trainer, CheckpointSaver* saver, const BatchSource*
 
   while (trainer.steps_done() < plan.steps && !is_stopped) {
     hooks.before_step();
-    const std::optional<StepRecord> record = trainer.step();
+    const std::optional<StepRecord> record = trainer.step([&] { return stop.is_asked(); });
     hooks.after_step();
     report(record);
     is_stopped = stop.is_due();

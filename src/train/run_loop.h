@@ -22,7 +22,7 @@ struct RunPlan {
 };
 
 struct RunHooks {
-  /// Just before and just after Trainer::step.
+  /// Just before and just after Trainer::step, which a stop request may cut short.
   std::function<void()> before_step = [] {};
   std::function<void()> after_step = [] {};
   /// In order, every step once, at the latest while the step after it runs and before anything that looks at the model.
@@ -32,8 +32,8 @@ struct RunHooks {
   std::function<void(int64_t step, double seconds)> on_save = [](int64_t, double) {};
   /// Takes a sample of the weights after `step`, which are whole on every rank; must leave the training state as it is.
   std::function<void(int64_t step)> sample = [](int64_t) {};
-  /// Asked after each step is issued, between evaluation batches and after saves. Several ranks stop together, up to
-  /// two steps later.
+  /// Asked between micro-batches, whose step is dropped then, after each step is issued, between evaluation batches and
+  /// after samples. Several ranks stop together, up to two steps later.
   std::function<bool()> should_stop = [] { return false; };
   /// Totals for checkpoints, current when asked.
   std::function<RunTotals()> totals = [] { return RunTotals{}; };

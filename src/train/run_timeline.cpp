@@ -18,7 +18,8 @@ RunTimeline::RunTimeline(Executor& executor, std::filesystem::path out, int64_t 
       schedule_({.every = every}),
       observer_(executor.backend().make_timer()) {}
 
-void RunTimeline::before_step() {
+void RunTimeline::before_step(int64_t step) {
+  step_ = step;
   if (++steps_here_ == 1) start_seconds_ = monotonic_seconds();
   step_start_seconds_ = monotonic_seconds();
   if (!schedule_.is_due(steps_here_)) return;
@@ -26,13 +27,14 @@ void RunTimeline::before_step() {
   observer_.begin();
 }
 
-void RunTimeline::after_step(int64_t step) {
+void RunTimeline::after_step(int64_t steps_done) {
   const bool was_sampled = executor_.is_observed();
   SampledStep sample;
   if (was_sampled) {
-    sample = observer_.end(step);
+    sample = observer_.end(step_);
     executor_.set_observer(nullptr);
   }
+  if (steps_done < step_) return;
   schedule_.took(monotonic_seconds() - step_start_seconds_, was_sampled);
   if (!was_sampled) return;
   timeline_.add(sample);

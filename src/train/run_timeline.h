@@ -20,9 +20,10 @@ class RunTimeline {
   /// Observes one step in `every`; 0: none, and only the run's own rows are kept. `executor` outlives this.
   RunTimeline(Executor& executor, std::filesystem::path out, int64_t every);
 
-  void before_step();
-  /// `step`: the one just done, of the whole run.
-  void after_step(int64_t step);
+  /// `step`: the one that begins, of the whole run, 1-based.
+  void before_step(int64_t step);
+  /// `steps_done`: of the whole run. Of a step that was dropped halfway nothing is kept.
+  void after_step(int64_t steps_done);
   void add(const StepRecord& record);
   void add_eval(const EvalResult& result) { run_.eval += result.seconds; }
   void add_sample(double seconds) { run_.sample += seconds; }
@@ -41,6 +42,7 @@ class RunTimeline {
   StepTimeline observer_;
   Timeline timeline_;
   RunSeconds run_;
+  int64_t step_ = 0;          ///< that began last
   int64_t steps_here_ = 0;    ///< since this process started
   double start_seconds_ = 0;  ///< of the first step
   double step_start_seconds_ = 0;

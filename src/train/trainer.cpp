@@ -59,10 +59,12 @@ Phase Trainer::phase_of(int64_t micro) const {
   return is_last && executor_.program().tape(Phase::kTrainLast) != nullptr ? Phase::kTrainLast : Phase::kTrainNext;
 }
 
-Trainer::MicroBatches Trainer::run_micro_batches(const StepState& inputs) {
+std::optional<Trainer::MicroBatches> Trainer::run_micro_batches(const StepState& inputs,
+                                                                const std::function<bool()>& should_stop) {
   const bool verifies = options_.verify_every > 0 && (steps_done_ + 1) % options_.verify_every == 0;
   MicroBatches done;
   for (int64_t micro = 0; micro < options_.accumulation; ++micro) {
+    if (micro > 0 && !has_peers() && should_stop()) return std::nullopt;
     const Clock::time_point asked = Clock::now();
     executor_.enter("data.wait");
     const Batch& batch = next_batch_(static_cast<uint64_t>(steps_done_ * options_.accumulation + micro));
@@ -76,7 +78,7 @@ Trainer::MicroBatches Trainer::run_micro_batches(const StepState& inputs) {
   return done;
 }
 
-Trainer::Issued Trainer::issue() {
+std::optional<Trainer::Issued> Trainer::issue(const std::function<bool()>& should_stop) {
   const void* const state = executor_.tensor(executor_.program().state).data;
   if (!under_way_) outcome_of(steps_done_).start(state);  // where the step's time begins
   const StepState inputs{.learning_rate = static_cast<float>(options_.schedule.at(steps_done_)),
@@ -85,22 +87,23 @@ Trainer::Issued Trainer::issue() {
                          .rng_counter = static_cast<uint64_t>(steps_done_)};
   executor_.begin_step(inputs);
   if (has_peers()) executor_.communicator()->set_step(steps_done_ + 1);
-  const MicroBatches done = run_micro_batches(inputs);
+  const std::optional<MicroBatches> done = run_micro_batches(inputs, should_stop);
+  if (!done) return std::nullopt;
   if (has_peers()) {
     executor_.write_rank_counts(
-        {.batch_tokens = done.tokens, .stop_requests = wants_stop_ ? 1 : 0, .joules = options_.joules_of_rank()});
+        {.batch_tokens = done->tokens, .stop_requests = wants_stop_ ? 1 : 0, .joules = options_.joules_of_rank()});
   } else {
-    tokens_done_ += done.tokens;
+    tokens_done_ += done->tokens;
   }
   if (held_.valid()) executor_.waiting([&] { std::exchange(held_, {}).get(); });
   executor_.run(Phase::kOptimizer);
   executor_.run(Phase::kPack);
   ++steps_done_;
   outcome_of(steps_done_).start(state);
-  return {.step = steps_done_,
-          .tokens = tokens_done_,
-          .lr = static_cast<double>(inputs.learning_rate),
-          .data_wait_seconds = done.data_wait_seconds};
+  return Issued{.step = steps_done_,
+                .tokens = tokens_done_,
+                .lr = static_cast<double>(inputs.learning_rate),
+                .data_wait_seconds = done->data_wait_seconds};
 }
 
 StepRecord Trainer::collect(const Issued& issued) {
@@ -129,11 +132,11 @@ StepRecord Trainer::collect(const Issued& issued) {
   return record;
 }
 
-std::optional<StepRecord> Trainer::step() {
+std::optional<StepRecord> Trainer::step(const std::function<bool()>& should_stop) {
   const std::optional<Issued> before = under_way_;
-  under_way_ = issue();
+  under_way_ = issue(should_stop);
   if (before) return collect(*before);
-  if (executor_.waiting([&] { return outcome_of(steps_done_).is_done(); })) return finish();
+  if (under_way_ && executor_.waiting([&] { return outcome_of(steps_done_).is_done(); })) return finish();
   return std::nullopt;
 }
 

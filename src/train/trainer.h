@@ -67,7 +67,10 @@ class Trainer {
   /// record at once where the device is already done. Throws NumericError past nan_limit DataError when a token id
   /// lies outside the vocabulary, DeviceError when the device failed or a corruption check did: both of the step whose
   /// record is due, so the step after it may be under way by then.
-  std::optional<StepRecord> step();
+  ///
+  /// When `should_stop`, asked between two micro-batches, says so, the step is dropped: its optimizer never runs, the
+  /// state stays that of the step before, steps_done() does not grow. Several ranks cannot agree so early: not asked.
+  std::optional<StepRecord> step(const std::function<bool()>& should_stop = [] { return false; });
   /// Waits for the step under way; its record, if there was one. Evaluation, progress and restore want this first.
   std::optional<StepRecord> finish();
   /// step and finish with nothing else under way, for callers that look at every step.
@@ -115,7 +118,8 @@ class Trainer {
     double data_wait_seconds = 0;
   };
 
-  Issued issue();
+  /// nullopt: dropped.
+  std::optional<Issued> issue(const std::function<bool()>& should_stop);
   StepRecord collect(const Issued& issued);
   AsyncRead& outcome_of(int64_t step) { return *outcomes_[static_cast<size_t>(step) % outcomes_.size()]; }
   void require_nothing_under_way(const char* what) const;
@@ -123,7 +127,7 @@ class Trainer {
     double data_wait_seconds = 0;
     int64_t tokens = 0;
   };
-  MicroBatches run_micro_batches(const StepState& inputs);
+  std::optional<MicroBatches> run_micro_batches(const StepState& inputs, const std::function<bool()>& should_stop);
   Phase phase_of(int64_t micro) const;
   float spike_limit() const;
   void remember_norm(const StepRecord& record);

@@ -82,6 +82,46 @@ TEST_F(RunLoopTest, AStopRequestSavesTheStepItCameIn) {  // fault:B1, report:B38
   }
 }
 
+// With large accumulation on a CPU the rest of a step takes minutes.
+TEST_F(RunLoopTest, AStopRequestDropsTheStepItCameInBetweenMicroBatchesAndTheResumeGivesTheSameBits) {
+  const auto make = [&](bool is_late) {
+    TrainerOptions options = tiny_trainer_options(6);
+    options.accumulation = 4;
+    ProgramOptions program = tiny_program_options();
+    program.accumulates = true;
+    auto backend = std::make_unique<test::FaultyBackend>(make_cpu_backend({}));
+    backend->set_faults({.reads_late = is_late});
+    return std::make_unique<TinyRun>(config, program, some_batches(), options, std::move(backend));
+  };
+  const auto whole = make(false);
+  run_training(whole->trainer, nullptr, nullptr, {.steps = 6}, hooks);
+  for (const bool is_late : {false, true}) {
+    for (const int asks_before : {2, 5, 10}) {  // four a step, of which the last comes behind it
+      SetUp();
+      steps.clear();
+      const auto cut = make(is_late);
+      CheckpointStore store(folder);
+      CheckpointSaver saver(cut->executor, store, context, {.is_async = asks_before == 10});
+      int asked = 0;
+      hooks.should_stop = [&] { return ++asked > asks_before; };
+      EXPECT_EQ(run_training(cut->trainer, &saver, nullptr, {.steps = 6, .save_every = is_late ? 0 : 1}, hooks),
+                RunEnd::kStopped);
+      const int64_t done = asks_before / 4;
+      EXPECT_EQ(asked, asks_before + 1);
+      EXPECT_EQ(static_cast<int64_t>(steps.size()), done);
+      ASSERT_EQ(store.newest(), done);
+
+      hooks.should_stop = [] { return false; };
+      const auto rest = make(is_late);
+      rest->trainer.restore(read_checkpoint(store.path_of(done), context, rest->executor).progress);
+      run_training(rest->trainer, nullptr, nullptr, {.steps = 6}, hooks);
+      EXPECT_EQ(steps, (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+      EXPECT_EQ(rest->weights(), whole->weights());
+      EXPECT_EQ(rest->trainer.tokens_done(), whole->trainer.tokens_done());
+    }
+  }
+}
+
 // Retention would otherwise push out every checkpoint from before the run went wrong.
 TEST_F(RunLoopTest, WhileNumbersAreNotFiniteNothingIsSavedAndARunThatEndsSoFails) {
   CheckpointStore store(folder);

@@ -18,7 +18,7 @@ struct RunTimelineTest : testing::Test {
 
   void train(RunTimeline& timeline, int64_t steps) {
     for (int64_t i = 0; i < steps; ++i) {
-      timeline.before_step();
+      timeline.before_step(run.trainer.steps_done() + 1);
       const StepRecord record = run.trainer.step_and_finish();
       timeline.after_step(record.step);
       timeline.add(record);
@@ -38,6 +38,18 @@ TEST_F(RunTimelineTest, LeavesATimelineAndTheTraceOfOneStep) {
   EXPECT_TRUE(contains(json, "\"sampled_steps\": 1"));
   EXPECT_TRUE(contains(json, "backward.attention"));
   EXPECT_FALSE(run.executor.is_observed());
+}
+
+TEST_F(RunTimelineTest, KeepsNothingOfAStepThatWasDropped) {
+  RunTimeline timeline(run.executor, folder.path(), 1);
+  train(timeline, 4);
+  timeline.before_step(5);
+  ASSERT_TRUE(run.executor.is_observed());
+  timeline.after_step(4);
+  EXPECT_FALSE(run.executor.is_observed());
+  EXPECT_FALSE(exists("trace.json"));
+  timeline.finish();
+  EXPECT_TRUE(contains(test::file_text(folder.path() / "timeline.json"), "\"sampled_steps\": 0"));
 }
 
 TEST_F(RunTimelineTest, KeepsTheRunsRowsWithoutSamples) {
