@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/arena_map.h"
 #include "core/checked.h"
 #include "core/error.h"
 
@@ -14,13 +15,8 @@ namespace {
 struct Placed {
   int64_t begin = 0;
   int64_t end = 0;
-  int32_t first = 0;
-  int32_t last = 0;
+  OpRange ops;
 };
-
-bool overlap_in_time(const Placed& placed, const Lifetime& lifetime) {
-  return placed.first <= lifetime.last && lifetime.first <= placed.last;
-}
 
 bool is_carried(const TensorTable& tensors, const Lifetime& lifetime) {
   return tensors[lifetime.tensor].storage == Storage::kCarried;
@@ -32,46 +28,43 @@ int64_t placed_bytes(const TensorTable& tensors, const Lifetime& lifetime) {
   return is_carried(tensors, lifetime) ? bytes : round_up(bytes, kTensorAlignment);
 }
 
-/// Lowest gap of `bytes` among tensors that live at the same time; `placed` is sorted by begin.
-int64_t first_fit(const std::vector<Placed>& placed, const Lifetime& lifetime, int64_t bytes) {
-  int64_t offset = 0;
-  for (const Placed& other : placed) {
-    if (!overlap_in_time(other, lifetime)) continue;
-    if (offset + bytes <= other.begin) break;
-    offset = std::max(offset, round_up(other.end, kTensorAlignment));
-  }
-  return offset;
-}
-
 struct Placement {
   std::vector<int64_t> offsets;  ///< one a lifetime
   int64_t extent = 0;
 };
 
-/// Around `fixed`, what stands in the arena already.
-Placement place_in_order(const TensorTable& tensors, const std::vector<Lifetime>& lifetimes,
-                         const std::vector<size_t>& order, const std::vector<Placed>& fixed) {
-  Placement placement{.offsets = std::vector<int64_t>(lifetimes.size(), 0), .extent = 0};
-  std::vector<Placed> placed = fixed;
-  for (const Placed& entry : fixed) placement.extent = std::max(placement.extent, entry.end);
-  for (const size_t index : order) {
-    const Lifetime& lifetime = lifetimes[index];
-    const int64_t bytes = placed_bytes(tensors, lifetime);
-    const int64_t offset = first_fit(placed, lifetime, bytes);
-    const Placed entry{offset, offset + bytes, lifetime.first, lifetime.last};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
-                                   [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
-                  entry);
-    placement.offsets[index] = offset;
+/// A phase's tensors, those that are placed already among them.
+struct PlacementTask {
+  const TensorTable& tensors;
+  int32_t num_ops = 0;
+  std::vector<Lifetime> free;
+  std::vector<Placed> fixed;
+};
+
+/// Around what is fixed.
+Placement place_in_order(const PlacementTask& task, const std::vector<size_t>& order) {
+  Placement placement{.offsets = std::vector<int64_t>(task.free.size(), 0), .extent = 0};
+  ArenaMap arena(task.num_ops);
+  const auto take = [&](const Placed& entry) {
+    arena.take(entry.begin, round_up(entry.end, kTensorAlignment), entry.ops);
     placement.extent = std::max(placement.extent, entry.end);
+  };
+  for (const Placed& entry : task.fixed) take(entry);
+  for (const size_t index : order) {
+    const Lifetime& lifetime = task.free[index];
+    const OpRange ops{lifetime.first, lifetime.last};
+    const int64_t bytes = placed_bytes(task.tensors, lifetime);
+    const int64_t offset = arena.first_fit(bytes, ops);
+    take({offset, offset + bytes, ops});
+    placement.offsets[index] = offset;
   }
   return placement;
 }
 
 /// Largest first is nearly always best for training tapes; the others win on short forward tapes. Stops at the bound.
-Placement best_placement(const TensorTable& tensors, const std::vector<Lifetime>& lifetimes,
-                         const std::vector<Placed>& fixed, int64_t lower_bound) {
-  const auto bytes = [&](size_t i) { return tensors[lifetimes[i].tensor].bytes(); };
+Placement best_placement(const PlacementTask& task, int64_t lower_bound) {
+  const std::vector<Lifetime>& lifetimes = task.free;
+  const auto bytes = [&](size_t i) { return task.tensors[lifetimes[i].tensor].bytes(); };
   const auto duration = [&](size_t i) { return int64_t{lifetimes[i].last} - lifetimes[i].first + 1; };
   const auto key = [&](int rule, size_t i) -> std::pair<int64_t, int64_t> {
     switch (rule) {
@@ -86,7 +79,7 @@ Placement best_placement(const TensorTable& tensors, const std::vector<Lifetime>
     std::vector<size_t> order(lifetimes.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(rule, a) < key(rule, b); });
-    Placement candidate = place_in_order(tensors, lifetimes, order, fixed);
+    Placement candidate = place_in_order(task, order);
     if (rule == 0 || candidate.extent < best.extent) best = std::move(candidate);
     if (best.extent == lower_bound) break;
   }
@@ -203,22 +196,20 @@ MemoryPlan::MemoryPlan(const TensorTable& tensors, std::span<const PhaseLifetime
 
 void MemoryPlan::place_phase(const TensorTable& tensors, const PhaseLifetimes& phase) {
   PhasePeak peak = measure_peak(tensors, phase, 0, phase.num_ops);
-  std::vector<Placed> fixed;
-  std::vector<Lifetime> free;
+  PlacementTask task{.tensors = tensors, .num_ops = phase.num_ops, .free = {}, .fixed = {}};
   for (const Lifetime& lifetime : phase.lifetimes) {
     if (!is_carried(tensors, lifetime)) {
-      free.push_back(lifetime);
+      task.free.push_back(lifetime);
       continue;
     }
     const auto [root, offset_in_root] = tensors.root(lifetime.tensor);
     const int64_t begin = offset(root) + offset_in_root;
-    fixed.push_back({begin, begin + placed_bytes(tensors, lifetime), lifetime.first, lifetime.last});
+    task.fixed.push_back({begin, begin + placed_bytes(tensors, lifetime), {lifetime.first, lifetime.last}});
   }
-  std::sort(fixed.begin(), fixed.end(), [](const Placed& a, const Placed& b) { return a.begin < b.begin; });
-  const Placement placement = best_placement(tensors, free, fixed, peak.live_bytes);
+  const Placement placement = best_placement(task, peak.live_bytes);
   peak.arena_bytes = placement.extent;
-  for (size_t i = 0; i < free.size(); ++i) {
-    const TensorId tensor = free[i].tensor;
+  for (size_t i = 0; i < task.free.size(); ++i) {
+    const TensorId tensor = task.free[i].tensor;
     int64_t& slot = offsets_[static_cast<size_t>(tensor.index)];
     if (slot >= 0) {
       throw InternalError(tensors[tensor].name, "arena tensor is used by two phases", phase.phase, "one phase");
