@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_validation.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -20,6 +21,15 @@ ValidationFile rows_of(const std::string& path) {
   return read_validation_rows(read_text_file(path, kLargest), path);
 }
 
+/// What could be predicted is printed by then.
+void refuse_defects(const ValidationFile& file, const std::string& path) {
+  const auto is_bad = [](const ValidationRow& row) { return !row.defect.empty(); };
+  const auto first = std::find_if(file.rows.begin(), file.rows.end(), is_bad);
+  if (first == file.rows.end()) return;
+  throw DataError(path, "rows that cannot be used are left out; the first: " + first->defect,
+                  std::count_if(file.rows.begin(), file.rows.end(), is_bad), "0");
+}
+
 }  // namespace
 
 void print_validation(const ValidationRequest& request) {
@@ -28,6 +38,8 @@ void print_validation(const ValidationRequest& request) {
   if (!request.fit_from.empty()) other = rows_of(request.fit_from);
   const Validation validation = validate(file, request.fit, request.fit_from.empty() ? nullptr : &other);
   std::cout << (request.json ? validation_json(validation) : validation_text(validation)) << std::flush;
+  refuse_defects(file, request.rows);
+  if (!request.fit_from.empty()) refuse_defects(other, request.fit_from);
 }
 
 }  // namespace litespark::cli

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/nearest.h"
 #include "plan/row_text.h"
+#include "plan/row_words.h"
 
 namespace litespark {
 namespace {
@@ -119,9 +120,10 @@ constexpr std::array kCountColumns = {CountColumn{"gpus", &ValidationRow::gpus},
                                       CountColumn{"micro_batch", &ValidationRow::micro_batch},
                                       CountColumn{"global_batch", &ValidationRow::global_batch}};
 
-void note_defect(ValidationRow& row, const std::string& column, const std::string& cell, const char* expected) {
+void note_defect(ValidationRow& row, const std::string& column, const std::string& cell, const std::string& expected) {
   if (!row.defect.empty()) return;
-  row.defect = "row " + std::to_string(row.line) + ", column " + column + ": \"" + cell + "\" is no " + expected;
+  row.defect =
+      "row " + std::to_string(row.line) + ", column " + column + ": got \"" + cell + "\", expected " + expected;
 }
 
 void read_count(ValidationRow& row, const CountColumn& column, const std::string& cell) {
@@ -129,7 +131,7 @@ void read_count(ValidationRow& row, const CountColumn& column, const std::string
   if (cell.empty()) return;
   const auto value = whole_number_text(cell);
   if (!value || *value < 1 || *value > kMost || *value != std::floor(*value)) {
-    note_defect(row, column.name, cell, "whole number above 0");
+    note_defect(row, column.name, cell, "a whole number above 0");
     return;
   }
   row.*column.member = static_cast<int64_t>(*value);
@@ -144,7 +146,7 @@ void read_cell(ValidationRow& row, const std::string& column, const std::string&
   }
   if (column != "value" || cell.empty()) return;
   row.value = whole_number_text(cell);
-  if (!row.value) note_defect(row, column, cell, "number");
+  if (!row.value) note_defect(row, column, cell, "a number");
 }
 
 std::vector<std::string> known_columns() {
@@ -195,6 +197,7 @@ ValidationFile read_validation_rows(std::string_view text, std::string_view name
     for (size_t i = 0; i < std::min(columns.size(), record->cells.size()); ++i) {
       read_cell(row, columns[i], trimmed(record->cells[i]));
     }
+    if (const auto word = unknown_word(row)) note_defect(row, word->column, word->cell, word->expected);
     file.rows.push_back(std::move(row));
   }
   return file;

@@ -25,7 +25,7 @@ struct ValidationRow {
   std::optional<int64_t> gpus, layers, hidden, heads, kv_heads, ffn, vocab, seqlen;
   std::optional<int64_t> tp, pp, dp, ep, vpp, micro_batch, global_batch;
   std::optional<double> value;
-  /// "row 12, column tp: \"many\" is no whole number above 0": the row cannot be used.
+  /// "row 12, column tp: got \"many\", expected a whole number above 0": the row cannot be used.
   std::string defect;
 };
 

@@ -36,6 +36,21 @@ TEST(PlanValidation, FitsAreChosenAndTakenFromOtherFiles) {
   EXPECT_EQ(json({"--fit-from=" + rows()}), json({}));
 }
 
+TEST(PlanValidation, ARowThatCannotBeReadIsAnErrorBehindTheOthersPredictions) {
+  const test::TemporaryFolder folder;
+  std::string text = test::file_text(rows());
+  const size_t at = text.find(",TFLOP/s,");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 9, ",furlongs,");
+  const auto path = folder.write("rows.csv", text);
+  const ProgramResult result = run_litespark({"plan", "--validate", path.string()});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_TRUE(contains(result.output, "all sources"));
+  EXPECT_TRUE(contains(result.errors, "rows.csv]")) << result.errors;
+  EXPECT_TRUE(contains(result.errors, "row 2, column unit: got \"furlongs\", expected one of TFLOP/s"))
+      << result.errors;
+}
+
 TEST(PlanValidation, WhatMakesNoSenseIsRefused) {
   EXPECT_TRUE(contains(run_litespark({"plan"}).errors, "RUN.toml"));
   EXPECT_TRUE(contains(run_litespark({"plan", "--validate=no-such.csv"}).errors, "is not a file"));

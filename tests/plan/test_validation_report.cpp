@@ -22,7 +22,7 @@ TEST(ValidationReport, TextShowsErrorsFactorsAndReasons) {
   const ValidationFile file = read_validation_rows(kRows, "rows");
   const std::string text = validation_text(validation(file));
   for (const char* part : {"\"extra\" is not known", "H100  x ", "all sources", "step_time", "median",
-                           "bad (step_time): row 3, column layers: \"many\""}) {
+                           "bad (step_time): row 3, column layers: got \"many\""}) {
     EXPECT_TRUE(contains(text, part));
   }
 }

@@ -42,9 +42,19 @@ TEST(ValidationRows, ABadNumberNamesItsRowAndColumn) {
     const ValidationRow& row = file.rows[i];
     EXPECT_NE(row.defect.find("row " + std::to_string(i + 2) + ", column"), std::string::npos) << row.defect;
   }
-  EXPECT_NE(file.rows[0].defect.find("column gpus: \"many\""), std::string::npos);
-  EXPECT_NE(file.rows[3].defect.find("column value: \"fast\""), std::string::npos);
+  EXPECT_NE(file.rows[0].defect.find("column gpus: got \"many\", expected a whole number above 0"), std::string::npos);
+  EXPECT_NE(file.rows[3].defect.find("column value: got \"fast\""), std::string::npos);
   EXPECT_TRUE(file.rows[5].defect.empty());
+}
+
+TEST(ValidationRows, AnUnknownWordNamesItsRowAndColumnAndWhatIsExpected) {
+  const ValidationFile file = read(
+      "metric,unit,precision,recompute,value\niteration_time,furlong,,,1\niteration_time,s,int3,,1\n"
+      "iteration_time,s,bf16,sometimes,1\niteration_time,s,bf16,full,1\n");
+  EXPECT_EQ(file.rows[0].defect, "row 2, column unit: got \"furlong\", expected one of s, sec, ms, us, min");
+  EXPECT_NE(file.rows[1].defect.find("row 3, column precision: got \"int3\""), std::string::npos);
+  EXPECT_NE(file.rows[2].defect.find("row 4, column recompute: got \"sometimes\""), std::string::npos);
+  EXPECT_TRUE(file.rows[3].defect.empty());
 }
 
 TEST(ValidationRows, TooManyCellsPointAtAComma) {
