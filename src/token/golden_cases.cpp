@@ -50,7 +50,7 @@ std::vector<CaseCheck> check_tokenizer_cases(const std::filesystem::path& folder
   }
   std::array<Tally, 4> tallies = {{{"ids"}, {"ids_without_special"}, {"decoded"}, {"decoded_with_special"}}};
   size_t index = 0;
-  JsonValue(element, "cases.json").for_each_element([&](const JsonValue& row) {
+  JsonValue(element, file.string()).for_each_element([&](const JsonValue& row) {
     const std::string_view text = row.at("text").string();
     const Ids ids = read_ids(row.at("ids"));
     tallies[0].count(index, tokenizer.encode(text, {.add_special = true, .parse_special = true}) == ids);

@@ -66,7 +66,12 @@ Tokenizer Tokenizer::parse(std::string_view json) {
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   const std::filesystem::path file = std::filesystem::is_directory(path) ? path / "tokenizer.json" : path;
-  return parse(read_file(file));
+  const std::string bytes = read_file(file);
+  try {
+    return parse(bytes);
+  } catch (const DataError& error) {
+    throw DataError(file.string(), error.what());
+  }
 }
 
 }  // namespace litespark::token

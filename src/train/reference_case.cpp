@@ -24,47 +24,49 @@ std::vector<int32_t> read_ints(const SafetensorsFile& file, const std::string& n
   return values;
 }
 
-std::vector<double> read_numbers(const nlohmann::json& json, const char* name, int64_t count) {
+std::vector<double> read_numbers(const JsonFields& fields, const nlohmann::json& json, const char* name,
+                                 int64_t count) {
   const auto found = json.find(name);
   if (found == json.end() || !found->is_array() || std::cmp_not_equal(found->size(), count)) {
-    throw DataError(std::string("case.json: ") + name, "must be a list with one number a step");
+    throw DataError(fields.label(name), "must be a list with one number a step");
   }
   std::vector<double> values;
   for (const auto& value : *found) {
-    if (!value.is_number()) throw DataError(std::string("case.json: ") + name, "must hold numbers only");
+    if (!value.is_number()) throw DataError(fields.label(name), "must hold numbers only");
     values.push_back(value.get<double>());
   }
   return values;
 }
 
-void read_causal_lm(const nlohmann::json& json, const SafetensorsFile& tensors, ReferenceCase& reference) {
-  const JsonFields fields(json, "case.json");
+void read_causal_lm(const nlohmann::json& json, const std::string& where, const SafetensorsFile& tensors,
+                    ReferenceCase& reference) {
+  const JsonFields fields(json, where);
   reference.batch = fields.get_int("B");
   reference.length = fields.get_int("T");
   reference.steps = fields.get_int("steps");
   if (reference.batch <= 0 || reference.length <= 0 || reference.steps <= 0 || reference.steps > 100000 ||
       reference.batch > (int64_t{1} << 24) / reference.length) {
-    throw DataError("case.json", "B, T and steps must be positive and B T at most 2^24");
+    throw DataError(where, "B, T and steps must be positive and B T at most 2^24");
   }
   reference.document_lengths.assign(static_cast<size_t>(reference.batch), reference.length);
   reference.has_update = true;
-  reference.losses = read_numbers(json, "losses", reference.steps);
-  reference.grad_norms = read_numbers(json, "grad_norms", reference.steps);
+  reference.losses = read_numbers(fields, json, "losses", reference.steps);
+  reference.grad_norms = read_numbers(fields, json, "grad_norms", reference.steps);
   const nlohmann::json* const optimizer = fields.find_object("optimizer");
-  if (optimizer == nullptr) throw DataError("case.json: optimizer", "is missing");
-  const JsonFields settings(*optimizer, "case.json", "optimizer.");
+  if (optimizer == nullptr) throw DataError(fields.label("optimizer"), "is missing");
+  const JsonFields settings(*optimizer, where, "optimizer.");
   if (settings.get_string("name") != "adamw") {
-    throw ConfigError("case.json: optimizer.name", "not supported yet", settings.get_string("name"), "adamw");
+    throw ConfigError(settings.label("name"), "not supported yet", settings.get_string("name"), "adamw");
   }
-  const std::vector<double> betas = read_numbers(*optimizer, "betas", 2);
+  const std::vector<double> betas = read_numbers(settings, *optimizer, "betas", 2);
   reference.lr = settings.get_real("lr");
   reference.beta1 = betas[0];
   reference.beta2 = betas[1];
   reference.eps = settings.get_real("eps");
   for (const double beta : betas) {
-    if (!(beta >= 0 && beta < 1)) throw DataError("case.json: optimizer.betas", "out of range", beta, "[0, 1)");
+    if (!(beta >= 0 && beta < 1)) throw DataError(settings.label("betas"), "out of range", beta, "[0, 1)");
   }
-  if (!(reference.eps > 0)) throw DataError("case.json: optimizer.eps", "must be positive", reference.eps, "above 0");
+  if (!(reference.eps > 0)) throw DataError(settings.label("eps"), "must be positive", reference.eps, "above 0");
   reference.weight_decay = settings.get_real("weight_decay");
   reference.clip_norm = settings.get_real("clip_norm");
   const int64_t num_tokens = reference.batch * reference.length;
@@ -75,19 +77,18 @@ void read_causal_lm(const nlohmann::json& json, const SafetensorsFile& tensors, 
   }
 }
 
-void read_packed_documents(const nlohmann::json& json, const SafetensorsFile& tensors, ReferenceCase& reference) {
-  const JsonFields fields(json, "case.json");
+void read_packed_documents(const JsonFields& fields, const SafetensorsFile& tensors, ReferenceCase& reference) {
   const std::vector<int32_t> ids = read_ints(tensors, "input_ids", -1);
   const std::vector<int32_t> lengths = read_ints(tensors, "lengths", -1);
   int64_t total = 0;
   for (const int32_t length : lengths) {
     if (length <= 0)
-      throw DataError("case.safetensors: lengths", "document lengths must be positive", length, "1 or more");
+      throw DataError(tensors.file_name() + ": lengths", "document lengths must be positive", length, "1 or more");
     reference.document_lengths.push_back(length);
     total += length;
   }
   if (total == 0 || std::cmp_not_equal(total, ids.size())) {
-    throw DataError("case.safetensors: lengths", "must add up to the tokens of input_ids", total, ids.size());
+    throw DataError(tensors.file_name() + ": lengths", "must add up to the tokens of input_ids", total, ids.size());
   }
   reference.length = total;
   reference.losses = {fields.get_real("loss")};
@@ -97,19 +98,21 @@ void read_packed_documents(const nlohmann::json& json, const SafetensorsFile& te
 }  // namespace
 
 ReferenceCase read_reference_case(const std::filesystem::path& folder) {
-  const nlohmann::json json = read_json_file(folder / "case.json");
-  if (!json.is_object()) throw DataError("case.json", "must hold an object");
+  const std::string where = (folder / "case.json").string();
+  const nlohmann::json json = read_json_file(where);
+  if (!json.is_object()) throw DataError(where, "must hold an object");
+  const JsonFields fields(json, where);
   ReferenceCase reference;
-  reference.kind = JsonFields(json, "case.json").get_string("kind");
+  reference.kind = fields.get_string("kind");
   if (reference.kind != "causal-lm" && reference.kind != "packed-documents") {
-    throw ConfigError("case.json: kind", "not supported yet", reference.kind, "causal-lm or packed-documents");
+    throw ConfigError(fields.label("kind"), "not supported yet", reference.kind, "causal-lm or packed-documents");
   }
   reference.config = read_hf_config(folder / "config.json");
   const SafetensorsFile tensors = SafetensorsFile::open(folder / "case.safetensors");
   if (reference.kind == "causal-lm") {
-    read_causal_lm(json, tensors, reference);
+    read_causal_lm(json, where, tensors, reference);
   } else {
-    read_packed_documents(json, tensors, reference);
+    read_packed_documents(fields, tensors, reference);
   }
   return reference;
 }

@@ -61,6 +61,22 @@ TEST(Verify, OtherKindsAreRefused) {
   EXPECT_TRUE(contains(result.errors, "dream"));
 }
 
+TEST(Verify, WhatIsWrongInAFileIsNamedWithItsFolder) {
+  const FalsifiedCase falsified("\"losses\"", "\"loses\"");
+  const ProgramResult result = run_litespark({"verify", falsified.path});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_TRUE(contains(result.errors, "[" + falsified.path + "/case.json: losses]")) << result.errors;
+  const test::TemporaryFolder folder;
+  folder.write("tokenizer.json", R"({"model": {"vocab": {"a": 0}, "merges": [["a", "b"]]}})");
+  folder.write("cases.json", "[5]");
+  const ProgramResult merges = run_litespark({"verify", folder.path().string()});
+  EXPECT_EQ(merges.exit_code, 3);
+  EXPECT_TRUE(contains(merges.errors, folder.path().string() + "/tokenizer.json]")) << merges.errors;
+  folder.write("tokenizer.json", R"({"model": {"vocab": {"a": 0}, "merges": []}})");
+  EXPECT_TRUE(
+      contains(run_litespark({"verify", folder.path().string()}).errors, folder.path().string() + "/cases.json"));
+}
+
 TEST(Verify, AMissingFolderIsRefused) {
   EXPECT_NE(run_litespark({"verify", "absent"}).exit_code, 0);
 }
