@@ -20,6 +20,11 @@ void add_text_commands(std::vector<std::unique_ptr<Command>>& commands);
 /// The report of a tokenizer's case folder; nullopt when the folder is none.
 std::optional<VerifyReport> verify_tokenizer_case(const std::filesystem::path& folder);
 
+/// Before work starts: data.tokenizer, where it is named, must be a folder with a tokenizer.json that can be read; for
+/// data.source = "text", whose ids are bytes, one that reads each id as its byte. Throws ConfigError, DataError. Builds
+/// without tokenizers only look for the file.
+void check_tokenizer(const RunConfig& config);
+
 /// A sample of the executor's current weights after `step`; nullopt when `should_stop` said so between two tokens.
 using TakeSample = std::function<std::optional<TextSample>(int64_t step, const std::function<bool()>& should_stop)>;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands in for the text commands in a build without the text modules.
 #include "text_commands.h"
+#include "training_inputs.h"
 
 namespace litespark::cli {
 
@@ -11,6 +12,10 @@ std::optional<VerifyReport> verify_tokenizer_case(const std::filesystem::path& f
   if (!std::filesystem::exists(folder / "cases.json", error)) return std::nullopt;
   throw ConfigError("verify", "this build has no tokenizers", folder.string(), "a model's case",
                     "build with -DLITESPARK_TEXT=ON");
+}
+
+void check_tokenizer(const RunConfig& config) {
+  require_tokenizer_file(config);
 }
 
 TakeSample make_sampler(const RunConfig& config, Executor& /*executor*/) {

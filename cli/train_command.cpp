@@ -378,6 +378,7 @@ class TrainCommand final : public Command {
     (void)grid_intensity(config.meter.grid, config.meter.grid_intensity);  // refused before anything is made
     const auto place = place_among_ranks(config);
     refuse_unsupported(config);
+    check_tokenizer(config);
     const ModelConfig model = model_of(config);
     require_cut(model, config.cluster.tp);
     if (config.cluster.gpus > 1 && !place) {

@@ -27,6 +27,12 @@ void require_tokenizer(const ShardSet& shards, const std::filesystem::path& fold
                     shards.description().tokenizer_hash, hash);
 }
 
+void require_tokenizer_file(const RunConfig& config) {
+  const std::string& folder = config.data.tokenizer;
+  if (folder.empty() || is_present(std::filesystem::path(folder) / "tokenizer.json")) return;
+  throw ConfigError("data.tokenizer", "holds no tokenizer.json", folder, "a folder with one");
+}
+
 void refuse_unsupported(const RunConfig& config) {
   const auto refuse = [](const char* key, const std::string& found, const char* expected) {
     throw ConfigError(key, "is not supported yet", found, expected);

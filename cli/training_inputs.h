@@ -16,6 +16,9 @@ namespace litespark::cli {
 /// Throws ConfigError for settings of the run file that this version does not carry out.
 void refuse_unsupported(const RunConfig& config);
 
+/// Throws ConfigError when data.tokenizer is named and holds no tokenizer.json.
+void require_tokenizer_file(const RunConfig& config);
+
 /// Where `folder` holds a tokenizer.json, it must be that of the shards: ids would have other meanings. Throws
 /// ConfigError for `key`.
 void require_tokenizer(const ShardSet& shards, const std::filesystem::path& folder, const char* key);

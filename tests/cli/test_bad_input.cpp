@@ -208,6 +208,21 @@ TEST_F(BadInput, DamagedShardsAreRefusedBeforeTheFirstStep) {  // fault:D15
   expect(run({"train", "run.toml"}), 3, {"shard-00000.tokens] is not a plain file"}, "fifo");
 }
 
+TEST_F(BadInput, ATokenizerThatCannotBeUsedIsRefusedBeforeAnythingIsMade) {
+  fs::create_directories(path("broken"));
+  write("broken/tokenizer.json", "{");
+  const auto text_run = [&](const std::string& tokenizer) {
+    return run({"train", "run.toml", "--data.source=text", "--data.path=some.txt", "--data.tokenizer=" + tokenizer});
+  };
+  expect(text_run("absent"), 2, {"[data.tokenizer] holds no tokenizer.json; got absent"}, "absent");
+  expect(text_run("broken"), 3, {"[broken/tokenizer.json]", "is no valid JSON"}, "broken");
+  expect(text_run(test::golden_folder("tokenizer-bpe-llama3").string()), 2,
+         {"[data.tokenizer] ids of data.source = \"text\" are bytes, but this tokenizer reads id 32"}, "llama3");
+  expect(run({"train", "run.toml", "--data.tokenizer=absent"}), 2, {"[data.tokenizer] holds no tokenizer.json"}, "");
+  EXPECT_FALSE(fs::exists(path("runs")));
+  EXPECT_EQ(text_run("tok").exit_code, 0) << "its first 256 ids are the bytes";
+}
+
 TEST_F(BadInput, AnotherTokenizerThanTheShardsIsRefused) {  // fault:D8
   fs::create_directories(path("other"));
   std::string changed = text("tok/tokenizer.json");
