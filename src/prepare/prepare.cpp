@@ -21,6 +21,8 @@ constexpr int64_t kBatchBytes = int64_t{8} << 20;
 struct Document {
   std::string text;
   std::vector<int32_t> ids;
+  const std::string* file = nullptr;
+  int64_t number = 0;  ///< in its file, from 1
 };
 
 class Preparation {
@@ -43,6 +45,7 @@ class Preparation {
     const auto start = std::chrono::steady_clock::now();
     for (const std::string& path : config_.input.paths) read_file(path);
     flush();
+    require_held_out(config_, num_documents_);
     PrepareReport report{.train = train_->finish()};
     if (eval_) report.eval = eval_->finish();
     report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -57,7 +60,8 @@ class Preparation {
     return id;
   }
 
-  void read_file(const fs::path& path) {
+  void read_file(const std::string& name) {
+    const fs::path path = name;
     const int64_t bytes = InputFile(path).size();
     const SourceInfo source{.name = path.filename().string(), .hash = hash_file(path), .bytes = bytes};
     train_->add_source(source);
@@ -65,7 +69,9 @@ class Preparation {
     DocumentReader reader(
         path, {.format = config_.input.format, .split = config_.input.split, .text_key = config_.input.text_key});
     Document document;
-    while (reader.next(document.text)) {
+    for (int64_t number = 1; reader.next(document.text); ++number) {
+      document.file = &name;
+      document.number = number;
       batch_bytes_ += static_cast<int64_t>(document.text.size());
       batch_.push_back(std::move(document));
       document = {};
@@ -77,15 +83,20 @@ class Preparation {
     progress_(bytes_done_, bytes_total_);
   }
 
+  void tokenize(Document& document) const {
+    if (prepend_) document.ids.push_back(*prepend_);
+    try {
+      tokenizer_.encode_into(document.text, {}, &document.ids);
+    } catch (const DataError& error) {
+      throw DataError(*document.file + " document " + std::to_string(document.number), error.what());
+    }
+    if (append_) document.ids.push_back(*append_);
+  }
+
   /// Tokenises on all cores, writes in the documents' order.
   void flush() {
     parallel_stretches(static_cast<int64_t>(batch_.size()), 1, [&](int64_t first, int64_t end) {
-      for (int64_t i = first; i < end; ++i) {
-        Document& document = batch_[static_cast<size_t>(i)];
-        if (prepend_) document.ids.push_back(*prepend_);
-        tokenizer_.encode_into(document.text, {}, &document.ids);
-        if (append_) document.ids.push_back(*append_);
-      }
+      for (int64_t i = first; i < end; ++i) tokenize(batch_[static_cast<size_t>(i)]);
     });
     for (const Document& document : batch_) {
       const bool is_held_out = eval_ && num_documents_ % config_.output.eval_every == config_.output.eval_every - 1;
@@ -182,6 +193,12 @@ void PrepareConfig::validate() const {
     throw ConfigError("output.eval_path", "and output.path lie in one another", output.eval_path,
                       "two folders beside each other");
   }
+}
+
+void require_held_out(const PrepareConfig& config, int64_t num_documents) {
+  if (config.output.eval_every <= num_documents) return;
+  throw ConfigError("output.eval_every", "is larger than the number of documents, so none would be held out",
+                    config.output.eval_every, "at most " + std::to_string(num_documents));
 }
 
 void for_each_document(const PrepareConfig& config,

@@ -52,6 +52,9 @@ struct PrepareReport {
   double seconds = 0;
 };
 
+/// Throws ConfigError when there are too few documents for one to be held out.
+void require_held_out(const PrepareConfig& config, int64_t num_documents);
+
 /// Calls `body` with every document in order, and whether it is held out.
 void for_each_document(const PrepareConfig& config,
                        const std::function<void(const std::string& text, bool is_held_out)>& body);

@@ -30,9 +30,12 @@ void train_tokenizer(const PrepareConfig& config) {
     }
   }
   token::BpeTrainer trainer(std::move(options));
+  int64_t num_documents = 0;
   for_each_document(config, [&](const std::string& text, bool is_held_out) {
+    ++num_documents;
     if (!is_held_out) trainer.add(text);
   });
+  require_held_out(config, num_documents);
   fs::create_directories(folder, error);
   if (error) throw IoError(folder.string(), "cannot be made: " + error.message());
   write_text_file(file, token::tokenizer_json(trainer.train()));

@@ -7,6 +7,7 @@
 #include "data/shard_set.h"
 #include "prepare/compressed_files.h"
 #include "prepare/prepare.h"
+#include "support/error_text.h"
 #include "support/temporary_folder.h"
 
 namespace litespark {
@@ -76,6 +77,35 @@ TEST_F(PrepareTest, UserTextNeverBecomesAControlToken) {
   shards.read(0, ids);
   for (const int32_t id : ids) EXPECT_FALSE(tokenizer.is_special(id));
   EXPECT_EQ(tokenizer.decode(ids, true), "before <|end|> after");
+}
+
+TEST_F(PrepareTest, HoldingOutNoneOfTooFewDocumentsIsRefusedAndNothingIsLeftBehind) {
+  config.input = {.paths = {write_lines("a.gz", 25)}, .split = DocumentSplit::kLine};
+  config.output.eval_path = (folder / "eval").string();
+  config.output.eval_every = 26;
+  const auto refusal = [&] { return error_text<ConfigError>([&] { prepare_data(config); }); };
+  const std::string expected =
+      "[output.eval_every] is larger than the number of documents, so none would be held out; got 26, expected at most "
+      "25";
+  EXPECT_EQ(refusal(), expected);
+  config.tokenizer = {.path = (folder / "tokenizer").string(), .train_vocab_size = 300};
+  EXPECT_EQ(refusal(), expected);
+  for (const char* name : {"train", "eval", "tokenizer"}) EXPECT_FALSE(fs::exists(folder / name)) << name;
+  config.output.eval_every = 25;
+  EXPECT_EQ(prepare_data(config).eval.documents(), 1);
+}
+
+TEST_F(PrepareTest, TextThatTheTokenizerRefusesIsNamedWithItsFileAndDocument) {
+  write_plain(folder / "tokenizer.json",
+              R"({"version": "1.0", "model": {"type": "BPE", "unk_token": "<unk>", "vocab": {"a": 0, "b": 1}, "merges": []}})");
+  write_plain(folder / "good.txt", "ab\nba\n");
+  write_plain(folder / "bad.txt", "ab\nbz\n");
+  config.tokenizer.path = (folder / "tokenizer.json").string();
+  config.input = {.paths = {(folder / "good.txt").string(), (folder / "bad.txt").string()},
+                  .split = DocumentSplit::kLine};
+  const std::string refusal = error_text<DataError>([&] { prepare_data(config); });
+  EXPECT_TRUE(contains(refusal, "bad.txt document 2] ")) << refusal;
+  EXPECT_FALSE(fs::exists(config.output.path));
 }
 
 TEST_F(PrepareTest, NamesWhatIsWrongAndLeavesNoFolder) {
