@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_ranks.h"
 
-#include <span>
 #include <string>
 
 #include "backend_choice.h"
 #include "core/error.h"
 #include "io/file.h"
-#include "io/run_file.h"
 
 namespace litespark::cli {
 
@@ -29,13 +27,26 @@ int device_of(const std::optional<dist::LaunchPlace>& place) {
   return place->local_rank.value_or(place->rank % seen);
 }
 
+namespace {
+
+/// What all ranks must have in common: each setting by its key, and the program itself.
+dist::JobFacts facts_of_run(RunConfig config) {
+  dist::JobFacts facts = {{"program", std::string(LITESPARK_VERSION) + " " + hash_file("/proc/self/exe")}};
+  const Fields fields = Fields::of(config);
+  for (const Field& field : fields.list()) {
+    const std::string value = value_text(field);
+    if (!value.empty()) facts.emplace_back(field.path, value);
+  }
+  return facts;
+}
+
+}  // namespace
+
 std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::optional<dist::LaunchPlace>& place,
                                         const Backend& backend) {
   if (!place) return nullptr;
-  const std::string run = run_config_toml(config);
   return open_dist({.place = *place,
-                    .facts = {{"run file", hash_bytes(std::as_bytes(std::span(run)))},
-                              {"program", std::string(LITESPARK_VERSION) + " " + hash_file("/proc/self/exe")}},
+                    .facts = facts_of_run(config),
                     .on_cuda = backend.device() == Device::kCuda,
                     .device = device_of(place),
                     .compute_stream = compute_stream_of(backend),

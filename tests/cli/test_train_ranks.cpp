@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // `litespark train --gpus N` with processes as ranks: the run of one, on however many it is taken up again.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -119,6 +124,39 @@ TEST(TrainRanks, ASignalSavesAndStopsAllOfThem) {
   const ProgramResult cut = program->wait();
   ASSERT_EQ(cut.exit_code, 5) << cut.output << cut.errors;
   EXPECT_TRUE(contains(cut.output, "stopped; saved cut/checkpoints/step-")) << cut.output;
+}
+
+/// A port that nobody listens on.
+std::string free_port() {
+  const int socket_number = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof(address);
+  bind(socket_number, reinterpret_cast<sockaddr*>(&address), size);
+  getsockname(socket_number, reinterpret_cast<sockaddr*>(&address), &size);
+  close(socket_number);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+TEST(TrainRanks, WhoseSettingsDifferAreToldTheKeysAndBothValues) {  // fault:B12
+  const SmallRun run;
+  std::ofstream(run.path("secret")) << std::string(32, 's');
+  std::filesystem::permissions(run.path("secret"),
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const std::string port = free_port();
+  const auto start = [&](const std::string& rank, const std::string& steps) {
+    return std::make_unique<RunningLitespark>(
+        run.train_arguments({"--train.steps=" + steps, "--distribution.secret_file=secret"}), run.path("").string(), "",
+        std::vector<std::string>{"env", "LITESPARK_RANK=" + rank, "LITESPARK_LOCAL_RANK=" + rank, "LITESPARK_SIZE=2",
+                                 "LITESPARK_JOB=differ", "LITESPARK_ATTEMPT=0", "LITESPARK_HOST=127.0.0.1",
+                                 "LITESPARK_PORT=" + port});
+  };
+  const auto first = start("0", "6");
+  const auto second = start("1", "7");
+  for (const ProgramResult& result : {first->wait(), second->wait()}) {
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_TRUE(contains(result.errors, "train.steps is 7, rank 0 has 6")) << result.errors;
+  }
 }
 
 TEST(TrainRanks, AFailureOfTheFirstEndsAllWithItsCode) {
