@@ -46,15 +46,24 @@ ModelFamily read_family(const JsonFields& fields) {
                     quote(type), supported);
 }
 
+/// "dtype" is the newer spelling of "torch_dtype"; files may have both, which must agree.
 DType read_folder_dtype(const JsonFields& fields) {
+  const auto name_under = [&](const char* key, const std::string& otherwise) {
+    const std::string name = fields.get_string(key, otherwise);
+    return name.starts_with("torch.") ? name.substr(6) : name;
+  };
   const char* const key = fields.find("dtype") != nullptr ? "dtype" : "torch_dtype";
-  std::string name = fields.get_string(key, "float32");
-  if (name.starts_with("torch.")) name = name.substr(6);
-  if (name == "bfloat16") return DType::kBF16;
-  // Wider than needed for float16, but the narrowest of our dtypes that holds its values exactly.
-  if (name == "float32" || name == "float16" || name == "float64") return DType::kF32;
-  throw ConfigError(fields.label(key), "is not a dtype of weights", quote(name),
-                    "float32, bfloat16, float16 or float64");
+  const std::string name = name_under(key, "float32");
+  // F32 is wider than needed for float16, but the narrowest of our dtypes that holds its values exactly.
+  const bool is_f32 = name == "float32" || name == "float16" || name == "float64";
+  if (!is_f32 && name != "bfloat16") {
+    throw ConfigError(fields.label(key), "is not a dtype of weights", quote(name),
+                      "float32, bfloat16, float16 or float64");
+  }
+  if (const std::string older = name_under("torch_dtype", name); older != name) {
+    throw ConfigError(fields.label("dtype"), "contradicts torch_dtype", quote(name), quote(older));
+  }
+  return is_f32 ? DType::kF32 : DType::kBF16;
 }
 
 void read_sizes(const JsonFields& fields, ModelConfig& config) {
@@ -184,7 +193,13 @@ RopeConfig read_rope_values(const JsonFields& values) {
   if (values.get_string("type", type) != type) {
     throw ConfigError(values.label("rope_type"), "contradicts type", quote(type), quote(values.get_string("type")));
   }
-  if (type == "default") return rope;
+  if (type == "default") {
+    if (const double factor = values.get_real("factor", 1.0); factor != 1.0) {
+      throw ConfigError(values.label("factor"), "has no effect with rope_type default", factor, "1 or none",
+                        "say rope_type linear or llama3 if the model was trained so");
+    }
+    return rope;
+  }
   if (type != "linear" && type != "llama3") {
     throw ConfigError(values.label("rope_type"), "is not supported", quote(type), "default, linear or llama3");
   }

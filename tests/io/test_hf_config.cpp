@@ -125,6 +125,14 @@ TEST(HfConfig, RefusesRopeThatItCannotCompute) {  // report:B19
   expect_refused<ConfigError>(
       with(small_config(), {{"rope_scaling", {{"rope_type", "linear"}, {"type", "llama3"}, {"factor", 2}}}}),
       "rope_type", "contradicts type");
+  for (const json& ignored : {json{{"rope_type", "default"}, {"factor", 2.0}}, json{{"factor", 2.0}}}) {
+    for (const char* const key : {"rope_scaling", "rope_parameters"}) {
+      expect_refused<ConfigError>(with(small_config(), {{key, ignored}}), std::string(key) + ".factor",
+                                  "has no effect with rope_type default");
+    }
+  }
+  EXPECT_EQ(parse(with(small_config(), {{"rope_scaling", {{"rope_type", "default"}, {"factor", 1.0}}}})).rope.scaling,
+            RopeScaling::kNone);
   expect_refused<ConfigError>(with(small_config(), {{"rope_parameters", {{"full_attention", llama3}}}}),
                               "full_attention", "not supported");
   expect_refused<ConfigError>(with(small_config(), {{"rope_parameters", {{"partial_rotary_factor", 0.5}}}}),
@@ -288,8 +296,14 @@ TEST(HfConfig, ReadsTokenIdsAloneOrInLists) {
 TEST(HfConfig, ReadsHalfPrecisionFoldersAsFloat) {
   EXPECT_EQ(parse(with(small_config(), {{"torch_dtype", "float16"}})).folder_dtype, DType::kF32);
   EXPECT_EQ(parse(with(small_config(), {{"torch_dtype", "absent"}})).folder_dtype, DType::kF32);
-  EXPECT_EQ(parse(with(small_config(), {{"dtype", "float32"}})).folder_dtype,
-            DType::kF32);  // dtype goes before torch_dtype
+  EXPECT_EQ(parse(with(small_config(), {{"dtype", "float32"}, {"torch_dtype", "absent"}})).folder_dtype, DType::kF32);
+}
+
+TEST(HfConfig, RefusesTwoSpellingsOfTheDtypeThatDisagree) {
+  EXPECT_EQ(parse(with(small_config(), {{"dtype", "torch.bfloat16"}, {"torch_dtype", "bfloat16"}})).folder_dtype,
+            DType::kBF16);
+  expect_refused<ConfigError>(with(small_config(), {{"dtype", "float32"}, {"torch_dtype", "bfloat16"}}), "dtype",
+                              "contradicts torch_dtype");
 }
 
 }  // namespace
