@@ -25,7 +25,8 @@ class TokenizeCommand final : public Command {
     fields.add({.path = "plain-text",
                 .value = &options_.plain_text,
                 .help = "Text never becomes a special token; the rule for prompts and training data."});
-    fields.add({.path = "decode", .value = &options_.decode, .help = "Turn ids into text."});
+    fields.add(
+        {.path = "decode", .value = &options_.decode, .help = "Turn ids into text; those of no token are left out."});
     fields.add(
         {.path = "skip-special", .value = &options_.skip_special, .help = "Leave special tokens out of the text."});
   }

@@ -16,7 +16,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-/// Ids without checks against the vocabulary: decode leaves out those that are no token.
+/// Ids without a check against the vocabulary: decode leaves out those that are no token.
 Ids read_plain_ids(std::string_view line, const std::string& where) {
   Ids ids;
   for (size_t at = line.find_first_not_of(" \t\r"); at != std::string_view::npos;) {
@@ -24,8 +24,9 @@ Ids read_plain_ids(std::string_view line, const std::string& where) {
     int32_t id = 0;
     const auto [rest, error] = std::from_chars(line.data() + at, line.data() + end, id);
     if (error != std::errc{} || rest != line.data() + end) {
-      throw DataError(where, "is no list of ids", line.substr(at, end - at), "integers and spaces");
+      throw DataError(where, "is no list of ids", line.substr(at, end - at), "integers up to 2^31 - 1 and spaces");
     }
+    if (id < 0) throw DataError(where, "is no token id", id, "0 to 2^31 - 1");
     ids.push_back(id);
     at = line.find_first_not_of(" \t\r", end);
   }

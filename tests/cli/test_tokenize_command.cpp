@@ -35,6 +35,23 @@ TEST(Tokenize, ExitsThreeOnBrokenLinesAndTwoOnWrongOptions) {
   EXPECT_EQ(run_litespark({"tokenize"}).exit_code, 2);
 }
 
+TEST(Tokenize, IdsOfNoTokenAreLeftOutAndWhatIsNoIdIsRefusedWithItsLine) {
+  const auto decode = [](const std::string& input, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"tokenize", kTokenizer, "--decode"});
+    return run_litespark(more, {}, input);
+  };
+  const ProgramResult beyond = decode("41 545 334 2147483647 306 275 77 69\n");
+  EXPECT_EQ(beyond.exit_code, 0) << beyond.errors;
+  EXPECT_EQ(beyond.output, "Hello world\n");
+  for (const char* bad : {"-1", "2147483648", "99999999999999999999", "x", "1.5", "0x10"}) {
+    const ProgramResult plain = decode("41\n41 " + std::string(bad) + "\n");
+    EXPECT_EQ(plain.exit_code, 3) << bad << plain.errors;
+    EXPECT_TRUE(contains(plain.errors, "[line 2] is no ")) << plain.errors;
+    EXPECT_TRUE(contains(plain.errors, "got " + std::string(bad) + ", expected")) << plain.errors;
+    EXPECT_EQ(decode("{\"ids\": [41, " + std::string(bad) + "]}\n", {"--jsonl"}).exit_code, 3) << bad;
+  }
+}
+
 TEST(Tokenize, VerifyPassesOnTheLibrarysCases) {
   for (const char* name : {"tokenizer-bpe-gpt2", "tokenizer-bpe-llama2", "tokenizer-bpe-llama3"}) {
     const ProgramResult result = run_litespark({"verify", test::golden_folder(name).string(), "--json"});
