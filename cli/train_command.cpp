@@ -220,11 +220,11 @@ class TrainingRun {
 
   RunEnd run() {
     RunPlan plan = run_plan(config_, eval_source_.get());
+    append_run_start(out_ / "manifest.json", this_start());
     if (trainer_.steps_done() >= plan.steps) {
       std::cout << "nothing to do: " << plan.steps << " steps are done\n";
       return RunEnd::kFinished;
     }
-    append_run_start(out_ / "manifest.json", this_start());
     const StopRequest stop(config_.checkpoint.signal);
     MetricsLog metrics(out_ / "metrics.jsonl", trainer_.steps_done());
     RunMeter meter(config_, executor_, totals_);

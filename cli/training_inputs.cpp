@@ -2,6 +2,7 @@
 #include "training_inputs.h"
 
 #include "core/error.h"
+#include "core/fields.h"
 #include "data/shard_source.h"
 #include "data/synthetic_source.h"
 #include "data/text_source.h"
@@ -34,12 +35,14 @@ void require_tokenizer_file(const RunConfig& config) {
 }
 
 void refuse_unsupported(const RunConfig& config) {
-  const auto refuse = [](const char* key, const std::string& found, const char* expected) {
-    throw ConfigError(key, "is not supported yet", found, expected);
+  RunConfig copy = config;
+  const Fields fields = Fields::of(copy);
+  const auto refuse = [&](const char* key, const char* expected) {
+    throw ConfigError(key, "is not supported yet", value_text(*fields.find(key)), expected);
   };
-  if (config.task != Task::kPretrain) refuse("task", "another task", "pretrain");
-  if (config.cluster.pp > 1) refuse("cluster.pp", "pipeline stages", "1");
-  if (config.cluster.cp > 1) refuse("cluster.cp", "context-parallel ranks", "1");
+  if (config.task != Task::kPretrain) refuse("task", "\"pretrain\"");
+  if (config.cluster.pp > 1) refuse("cluster.pp", "1 pipeline stage");
+  if (config.cluster.cp > 1) refuse("cluster.cp", "1 context-parallel rank");
   if (config.train.eval_every > 0 && config.data.source == DataSource::kSynthetic && config.train.eval_batches == 0) {
     throw ConfigError("train.eval_batches", "synthetic data has no end", 0, "1 or more");
   }

@@ -7,10 +7,20 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/utf8.h"
 #include "spec/run_config.h"
 
 namespace litespark {
 namespace {
+
+/// The effective configuration is written as TOML, which holds no other bytes and could not be read again.
+void validate_texts(RunConfig config) {
+  const Fields fields = Fields::of(config);
+  for (const Field& field : fields.list()) {
+    const auto* const text = std::get_if<std::string*>(&field.value);
+    if (text != nullptr && !is_utf8(**text)) throw ConfigError(field.path, "is not UTF-8", **text, "UTF-8");
+  }
+}
 
 void validate_model(const RunConfig& config) {
   const ModelSection& model = config.model;
@@ -96,7 +106,10 @@ void validate_training(const RunConfig& config) {
                       "a multiple of checkpoint.every", "checkpoint.every is " + std::to_string(every));
   }
   if (config.memory.offload != Offload::kNone && config.memory.recompute != Recompute::kBlock) {
-    throw ConfigError("memory.offload", "moves what block recomputation keeps", "another memory.recompute",
+    RunConfig copy = config;
+    const Fields fields = Fields::of(copy);
+    throw ConfigError("memory.offload", "moves what block recomputation keeps",
+                      "memory.recompute = " + value_text(*fields.find("memory.recompute")),
                       "memory.recompute = \"block\"");
   }
   if (config.device.verify_every > 0 && !config.deterministic) {
@@ -190,6 +203,7 @@ int64_t ClusterSection::data_parallel() const {
 }
 
 void RunConfig::validate() const {
+  validate_texts(*this);
   validate_cluster(cluster);
   validate_distribution(*this);
   validate_data(*this);

@@ -223,6 +223,14 @@ TEST_F(BadInput, ATokenizerThatCannotBeUsedIsRefusedBeforeAnythingIsMade) {
   EXPECT_EQ(text_run("tok").exit_code, 0) << "its first 256 ids are the bytes";
 }
 
+TEST_F(BadInput, TextsOfARunThatAreNotUtf8AreRefused) {
+  for (const std::string key : {"out", "data.path", "train.sample_prompt"}) {
+    expect(run({"train", "run.toml", "--" + key + "=a\xff"}), 2, {"[" + key + "] is not UTF-8"}, key);
+  }
+  EXPECT_FALSE(fs::exists(path("runs")));
+  EXPECT_FALSE(fs::exists(path("a\xff")));
+}
+
 TEST_F(BadInput, AnotherTokenizerThanTheShardsIsRefused) {  // fault:D8
   fs::create_directories(path("other"));
   std::string changed = text("tok/tokenizer.json");

@@ -179,6 +179,7 @@ TEST(Train, AFinishedRunHasNothingToDo) {
   const ProgramResult again = run.train();
   EXPECT_EQ(again.exit_code, 0);
   EXPECT_TRUE(contains(again.output, "nothing to do: 6 steps are done"));
+  EXPECT_TRUE(contains(run.text("runs/small/manifest.json"), "\"from_step\": 6,"));
 }
 
 TEST(Train, AnotherSeedsCheckpointIsRefused) {
@@ -235,6 +236,13 @@ TEST(Train, AnOpenMicroBatchIsChosenOnceAndGoesIntoTheEffectiveConfig) {
   EXPECT_EQ(again.exit_code, 0) << again.errors;
   EXPECT_TRUE(contains(again.output, "nothing to do"));
   EXPECT_EQ(run.train({"--train.micro_batch=0", "--train.accumulation=6"}).exit_code, 2);
+}
+
+TEST(Train, ATaskThatIsNotThereYetIsRefusedByItsName) {
+  const ProgramResult result = SmallRun().train({"--task=sft"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "[task] is not supported yet; got \"sft\", expected \"pretrain\""))
+      << result.errors;
 }
 
 TEST(Train, OffloadingOnACpuIsRefused) {
