@@ -36,8 +36,16 @@ bool runs_on_cpu(const RunConfig& config) {
 
 RunForecast forecast_on(const Hardware& hardware, const RunConfig& config, const ModelConfig& model,
                         const Program& program) {
-  return forecast_run(
-      {.config = config, .model = model, .program = program, .hardware = hardware, .energy = energy_of(config)});
+  return forecast_run({.config = config,
+                       .model = model,
+                       .program = program,
+                       .hardware = hardware_on_nodes(hardware, config.cluster.gpus, config.cluster.nodes),
+                       .energy = energy_of(config)});
+}
+
+/// A rank's part of the CPU, which those of its machine share.
+Hardware cpu_of_rank(const RunConfig& config) {
+  return shared_hardware(hardware_named("cpu"), config.cluster.gpus / config.cluster.nodes);
 }
 
 }  // namespace
@@ -77,9 +85,9 @@ Hardware hardware_of(const std::string& name_or_file) {
 
 RunForecast make_forecast(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model,
                           const Program& program) {
-  std::string name = request.hardware;
-  if (name.empty()) name = runs_on_cpu(config) ? "cpu" : config.cluster.hardware;
-  RunForecast forecast = forecast_on(hardware_of(name), config, model, program);
+  const bool is_own_cpu = request.hardware.empty() && runs_on_cpu(config);
+  const std::string& name = request.hardware.empty() ? config.cluster.hardware : request.hardware;
+  RunForecast forecast = forecast_on(is_own_cpu ? cpu_of_rank(config) : hardware_of(name), config, model, program);
   // The program was made with a CPU's packed copies, whatever it is forecast for.
   if (runs_on_cpu(config) && !request.hardware.empty()) forecast.memory_is_exact = false;
   return forecast;
@@ -87,7 +95,7 @@ RunForecast make_forecast(const ForecastRequest& request, const RunConfig& confi
 
 RunForecast forecast_here(const RunConfig& config, const ModelConfig& model, const Program& program,
                           const Backend& backend) {
-  if (backend.device() == Device::kCpu) return forecast_on(hardware_named("cpu"), config, model, program);
+  if (backend.device() == Device::kCpu) return forecast_on(cpu_of_rank(config), config, model, program);
   const Hardware hardware = hardware_in_text(backend.name());
   if (hardware.name.empty()) {
     throw ConfigError("cluster.hardware", "the planner does not know this device", backend.name(),

@@ -112,7 +112,6 @@ void warn_of_other_kernels(const std::map<std::string, std::string>& before, con
 
 /// For the report to hold against what comes; a machine that the planner does not know is no reason not to train.
 void write_forecast(const RunConfig& config, const ModelConfig& model, const Program& program, const Backend& backend) {
-  if (backend.device() == Device::kCpu && config.cluster.gpus > 1) return;  // what joins CPUs was never measured
   try {
     write_text_file(fs::path(config.out) / "forecast.json",
                     forecast_json(forecast_here(config, model, program, backend)) + "\n");

@@ -129,12 +129,14 @@ std::vector<Hardware> others() {
                    .embodied_kg = 120,
                    .attention = kAmpere};
   // A virtual machine with two Zen 4 cores; a CPU's "device" is all its cores. Matmul rate measured there
-  // (bench/results/2026-11-29-cpu-train.json), power as its meter estimates it; no price.
+  // (bench/results/2026-11-29-cpu-train.json), power as its meter estimates it; no price. The link is what two
+  // processes reach through Gloo (bench/results/2026-11-30-cpu-gloo.txt).
   Hardware cpu = {.name = "CPU",
                   .source = "two cores of an AMD EPYC (Zen 4) with AVX-512 bf16, measured",
                   .bf16_tflops = 0.437,
                   .memory_gib = 23.5,
                   .memory_tbps = 0.03,
+                  .link_gbps = 1.1,
                   .devices_a_node = 1,
                   .matmul_efficiency = 0.97,
                   .matmul_half_k = 10,
@@ -300,6 +302,29 @@ Hardware hardware_named(std::string_view name) {
   const std::string near = nearest_name(lower_text(name), names);
   throw ConfigError("cluster.hardware", "names no machine that is known", '"' + std::string(name) + '"',
                     "a TOML file or one of " + list, near.empty() ? "" : "did you mean " + near + "?");
+}
+
+Hardware shared_hardware(Hardware machine, int64_t ranks) {
+  const auto share = static_cast<double>(ranks);
+  for (double* const value :
+       {&machine.bf16_tflops, &machine.fp8_tflops, &machine.memory_gib, &machine.memory_tbps, &machine.network_gbps,
+        &machine.watts, &machine.idle_watts, &machine.price_per_hour, &machine.embodied_kg}) {
+    *value /= share;
+  }
+  machine.devices_a_node = ranks;
+  return machine;
+}
+
+Hardware hardware_on_nodes(Hardware machine, int64_t gpus, int64_t nodes) {
+  if (nodes <= 1) return machine;
+  const int64_t used = gpus / nodes;
+  if (used > machine.devices_a_node) {
+    throw ConfigError("cluster.nodes", "leaves more devices on a node than one of a " + machine.name + " has", used,
+                      "at most " + std::to_string(machine.devices_a_node), "name more nodes");
+  }
+  machine.node_watts *= static_cast<double>(used) / static_cast<double>(machine.devices_a_node);
+  machine.devices_a_node = used;
+  return machine;
 }
 
 Hardware hardware_in_text(std::string_view text) {

@@ -65,6 +65,15 @@ const std::vector<Hardware>& known_hardware();
 /// By name, in any case ("h200"). Throws ConfigError naming those that are known.
 Hardware hardware_named(std::string_view name);
 
+/// What one of `ranks` processes has that share a machine of one device, as ranks on a CPU do: rates, memory, power and
+/// price in equal parts.
+Hardware shared_hardware(Hardware machine, int64_t ranks);
+
+/// The machine as a run of `gpus` devices lies on `nodes` of its nodes: the fast link joins only those of a node. 1
+/// node, the default of run files, says nothing. A node that is not full counts with the used share of its power.
+/// Throws ConfigError for more devices on a node than the machine has.
+Hardware hardware_on_nodes(Hardware machine, int64_t gpus, int64_t nodes);
+
 /// The machine that a free text speaks of ("H100-96GB HBM2e 2.4 TB/s, 500 W cap, 400G/GPU"), with what the text says
 /// about its memory, power cap and network; an empty name when it speaks of none that is known.
 Hardware hardware_in_text(std::string_view text);

@@ -39,6 +39,32 @@ TEST(PlanForecast, JsonAndCsvCarryTheSameStep) {
   EXPECT_TRUE(contains(csv, "\nH200,1,1,1,1,1,1,1,"));
 }
 
+TEST(PlanForecast, NodesDecideWhatTheFastLinkJoins) {
+  const auto gradients = [](const std::string& nodes) {
+    const ProgramResult result = plan({config("llama-3.2-1b.toml"), "--gpus=8", "--cluster.nodes=" + nodes, "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const std::string key = "\"sum_of_gradients_seconds\": ";
+    return std::stod(result.output.substr(result.output.find(key) + key.size()));
+  };
+  EXPECT_GT(gradients("4"), 1.5 * gradients("1"));
+  const ProgramResult full = plan({config("llama-3.2-1b.toml"), "--gpus=32", "--cluster.nodes=2"});
+  EXPECT_EQ(full.exit_code, 2);
+  EXPECT_TRUE(contains(full.errors, "[cluster.nodes] leaves more devices on a node")) << full.errors;
+}
+
+TEST(PlanForecast, RanksOnACpuShareItsCores) {
+  const auto rate = [](const std::string& gpus, const std::string& accumulation) {
+    const ProgramResult result = plan(
+        {config("5m.toml"), "--device.kind=cpu", "--gpus=" + gpus, "--json", "--train.accumulation=" + accumulation});
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const std::string key = "\"tokens_per_second\": ";
+    return std::stod(result.output.substr(result.output.find(key) + key.size()));
+  };
+  const double one = rate("1", "4");
+  EXPECT_LT(rate("2", "2"), one) << "two halves, and the sum of gradients";
+  EXPECT_GT(rate("2", "2"), 0.5 * one);
+}
+
 TEST(PlanForecast, AHardwareFileIsReadAndTheExampleIsTheH200) {
   Hardware read;
   read_toml(test::file_text(config("hardware/h200.toml")), "h200.toml", Fields::of(read));

@@ -43,6 +43,28 @@ TEST(Hardware, TextWithoutAKnownMachineHasNoName) {
   EXPECT_EQ(hardware_in_text("A100x8").name, "A100");
 }
 
+TEST(Hardware, RanksOfOneMachineShareIt) {
+  const Hardware cpu = hardware_named("cpu");
+  const Hardware part = shared_hardware(cpu, 4);
+  EXPECT_DOUBLE_EQ(4 * part.bf16_tflops, cpu.bf16_tflops);
+  EXPECT_DOUBLE_EQ(4 * part.memory_gib, cpu.memory_gib);
+  EXPECT_DOUBLE_EQ(4 * part.memory_tbps, cpu.memory_tbps);
+  EXPECT_DOUBLE_EQ(4 * part.watts, cpu.watts);
+  EXPECT_EQ(part.link_gbps, cpu.link_gbps);
+  EXPECT_EQ(part.devices_a_node, 4);
+}
+
+TEST(Hardware, ARunOnHalfOfItsNodesHasTheLinkOfThatHalf) {
+  const Hardware h200 = hardware_named("h200");
+  EXPECT_EQ(hardware_on_nodes(h200, 16, 1).devices_a_node, 8);
+  const Hardware half = hardware_on_nodes(h200, 16, 4);
+  EXPECT_EQ(half.devices_a_node, 4);
+  EXPECT_DOUBLE_EQ(half.node_watts, h200.node_watts / 2);
+  EXPECT_TRUE(
+      contains(error_text<ConfigError>([&] { hardware_on_nodes(h200, 32, 2); }),
+               "[cluster.nodes] leaves more devices on a node than one of a H200 has; got 16, expected at most 8"));
+}
+
 TEST(Hardware, WithoutAPeakThereIsNoPlan) {
   Hardware hardware = hardware_named("h100");
   hardware.bf16_tflops = 0;
