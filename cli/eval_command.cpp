@@ -9,6 +9,7 @@
 #include "data/shard_source.h"
 #include "io/hf_config.h"
 #include "model_folder.h"
+#include "spec/run_program.h"
 #include "train/trainer.h"
 #include "training_inputs.h"
 
@@ -51,9 +52,7 @@ class EvalCommand final : public Command {
     }
     require_tokenizer(shards, folder, "DATA");
     const int64_t length = std::min(config.max_position_embeddings, seq_len_ > 0 ? seq_len_ : kDefaultLength);
-    const BatchShape shape{.num_tokens = micro_batch_ * length,
-                           .max_documents = std::max<int64_t>(micro_batch_, micro_batch_ * length / kTokensPerDocument),
-                           .max_length = length};
+    const BatchShape shape = packed_batch(micro_batch_, length);
     LoadedModel model(folder, model_, {.batch = shape});
     const double text_bytes = static_cast<double>(shards.description().text_bytes);
     const ShardSource source(std::move(shards), {.shape = shape, .is_shuffled = false});
@@ -67,7 +66,6 @@ class EvalCommand final : public Command {
 
  private:
   static constexpr int64_t kDefaultLength = 2048;
-  static constexpr int64_t kTokensPerDocument = 8;
 
   void print(const EvalResult& result, double text_bytes) const {
     const double tokens = static_cast<double>(result.supervised_tokens);

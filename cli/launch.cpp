@@ -19,6 +19,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/hex_text.h"
 #include "dist/launch_environment.h"
 #include "dist/secret.h"
 #include "dist/tcp.h"
@@ -46,15 +47,6 @@ std::pair<dist::Socket, dist::Socket> make_pipe() {
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
     throw ConfigError("launch", std::string("the system gives no pipe: ") + std::strerror(errno));
   return {dist::Socket(ends[0]), dist::Socket(ends[1])};
-}
-
-std::string hex(const std::string& bytes) {
-  std::string text;
-  for (const char byte : bytes) {
-    text += "0123456789abcdef"[static_cast<unsigned char>(byte) >> 4];
-    text += "0123456789abcdef"[static_cast<unsigned char>(byte) & 15];
-  }
-  return text;
 }
 
 /// The devices that the ranks may use, one each: of those that the user left visible, else 0, 1, ...
@@ -89,7 +81,7 @@ class Launch {
     const dist::Socket listener = dist::listen_on("127.0.0.1", 0);
     dist::Environment environment = dist::process_environment();
     environment["LITESPARK_SIZE"] = environment["LITESPARK_LOCAL_SIZE"] = std::to_string(num_ranks);
-    environment["LITESPARK_JOB"] = hex(dist::Secret::random().bytes());
+    environment["LITESPARK_JOB"] = hex_text(std::as_bytes(std::span(dist::Secret::random().bytes())));
     environment["LITESPARK_HOST"] = "127.0.0.1";
     environment["LITESPARK_PORT"] = std::to_string(dist::port_of(listener));
     environment[kParentVariable] = std::to_string(getpid());

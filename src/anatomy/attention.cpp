@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "anatomy/workspace.h"
+#include "core/checked.h"
 #include "core/text_table.h"
 
 namespace litespark::anatomy {
@@ -12,10 +13,6 @@ namespace {
 
 /// Rows and columns of the tiles that claim:L1 speaks of.
 constexpr int64_t kTile = 128;
-
-double real(int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// Areas of the tiles that hold a visible pair, and of what in them lies past the end.
 struct TileArea {

@@ -5,16 +5,13 @@
 
 #include "anatomy/attention.h"
 #include "anatomy/workspace.h"
+#include "core/checked.h"
 #include "model/probe_matmul.h"
 
 namespace litespark::anatomy {
 namespace {
 
 constexpr int64_t kLeastInner = 32;
-
-double real(int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// Of the peak, as the planner takes shares.
 double share_of(double rate, double peak) {

@@ -2,10 +2,10 @@
 #include "anatomy/collectives.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "anatomy/workspace.h"
 #include "dist/local_world.h"
+#include "meter/energy.h"
 #include "plan/collective_time.h"
 #include "train/trainer.h"
 
@@ -15,19 +15,15 @@ namespace {
 constexpr int kFewestRuns = 5;
 constexpr int kMostRuns = 200;
 
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 /// Median seconds of a call that all ranks make together; every rank makes the same number of them.
 double time_call(Communicator& communicator, Backend& backend, int runs, const std::function<CommTicket()>& call) {
   std::vector<double> seconds;
   for (int run = 0; run <= runs; ++run) {
     communicator.barrier();
-    const double start = seconds_now();
+    const double start = monotonic_seconds();
     communicator.wait(call());
     backend.synchronize();
-    if (run > 0) seconds.push_back(seconds_now() - start);  // the first one makes buffers
+    if (run > 0) seconds.push_back(monotonic_seconds() - start);  // the first one makes buffers
   }
   return median_of(seconds);
 }
@@ -58,10 +54,10 @@ CollectiveTimes time_size(Communicator& communicator, Backend& backend, const Me
 class WaitWatcher final : public OpObserver {
  public:
   void before(const TapeEntry& entry) override {
-    if (std::holds_alternative<op::CommWait<TensorId>>(entry.op)) start_ = seconds_now();
+    if (std::holds_alternative<op::CommWait<TensorId>>(entry.op)) start_ = monotonic_seconds();
   }
   void after(const TapeEntry& entry) override {
-    if (std::holds_alternative<op::CommWait<TensorId>>(entry.op)) waited_ += seconds_now() - start_;
+    if (std::holds_alternative<op::CommWait<TensorId>>(entry.op)) waited_ += monotonic_seconds() - start_;
   }
   double waited() const { return waited_; }
 
@@ -81,10 +77,10 @@ double exposed_share_of(Communicator& communicator, Backend& backend, const Meas
   WaitWatcher watcher;
   prepared.executor().set_observer(&watcher);
   communicator.barrier();
-  const double start = seconds_now();
+  const double start = monotonic_seconds();
   for (int step = 0; step < kSteps; ++step) prepared.run_step();
   backend.synchronize();
-  const double whole = seconds_now() - start;
+  const double whole = monotonic_seconds() - start;
   prepared.executor().set_observer(nullptr);
   communicator.barrier();
   return watcher.waited() / whole;

@@ -5,23 +5,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "anatomy/compressed_source.h"
 #include "anatomy/embedding.h"
 #include "data/shard_source.h"
 #include "data/shard_writer.h"
 #include "io/file.h"
+#include "meter/energy.h"
 #include "model/probe_matmul.h"
 
 namespace litespark::anatomy {
 namespace {
 
 constexpr int64_t kVocab = 32000;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Asks the system to forget what it keeps of a file in memory, so that the next read comes from the disk.
 void forget_cached(const std::filesystem::path& path) {
@@ -39,11 +35,11 @@ class BusyDevice {
         product_(backend, compute, {.rows = 256, .in_features = 512, .out_features = 512}),
         seconds_(seconds) {}
   void compute() {
-    const double start = seconds_now();
+    const double start = monotonic_seconds();
     do {
       product_.run();
       backend_.synchronize();
-    } while (seconds_now() - start < seconds_);
+    } while (monotonic_seconds() - start < seconds_);
   }
 
  private:
@@ -80,17 +76,17 @@ ReadRates read_rates(const BatchSource& source, const BatchShape& shape, const s
                      int64_t num_batches) {
   const auto file_bytes = static_cast<double>(std::filesystem::file_size(tokens_file));
   forget_cached(tokens_file);
-  double start = seconds_now();
+  double start = monotonic_seconds();
   (void)hash_file(tokens_file);
-  const double whole = seconds_now() - start;
+  const double whole = monotonic_seconds() - start;
   forget_cached(tokens_file);
   Batch batch;
-  start = seconds_now();
+  start = monotonic_seconds();
   for (int64_t index = 0; index < num_batches; ++index) {
     batch.reset(shape);
     source.fill(static_cast<uint64_t>(index), batch);
   }
-  const double filled = seconds_now() - start;
+  const double filled = monotonic_seconds() - start;
   return {.batches = 2.0 * static_cast<double>(num_batches * shape.num_tokens) / filled, .file = file_bytes / whole};
 }
 
@@ -163,15 +159,15 @@ LoaderStall measure_stall(const BatchSource& source, const Loader::Options& opti
   (void)loader.get(0);  // the first one has nobody to hide behind
   compute();
   LoaderStall stall;
-  const double start = seconds_now();
+  const double start = monotonic_seconds();
   for (int64_t index = 1; index < num_batches; ++index) {
-    const double asked = seconds_now();
+    const double asked = monotonic_seconds();
     (void)loader.get(static_cast<uint64_t>(index));
-    stall.wait_seconds += seconds_now() - asked;
+    stall.wait_seconds += monotonic_seconds() - asked;
     compute();
   }
   const auto steps = static_cast<double>(std::max<int64_t>(num_batches - 1, 1));
-  stall.whole_seconds = (seconds_now() - start) / steps;
+  stall.whole_seconds = (monotonic_seconds() - start) / steps;
   stall.wait_seconds /= steps;
   return stall;
 }

@@ -2,7 +2,8 @@
 #include "anatomy/measure.h"
 
 #include <algorithm>
-#include <chrono>
+
+#include "meter/energy.h"
 
 namespace litespark::anatomy {
 namespace {
@@ -10,10 +11,6 @@ namespace {
 /// Runs between two looks at the clock, so that a GPU always has work ahead of it.
 constexpr int kMostRunsAhead = 16;
 constexpr size_t kMostRuns = 2000;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -30,7 +27,7 @@ Timing time_runs(Backend& backend, double seconds, const std::function<void()>& 
   backend.synchronize();
   std::vector<double> runs;
   int ahead = 1;
-  const double start = seconds_now();
+  const double start = monotonic_seconds();
   do {
     timer->mark();
     for (int run = 0; run < ahead; ++run) {
@@ -40,9 +37,9 @@ Timing time_runs(Backend& backend, double seconds, const std::function<void()>& 
     const std::vector<double> moments = timer->take();
     for (size_t i = 1; i < moments.size(); ++i) runs.push_back(moments[i] - moments[i - 1]);
     // As many as fit into what is left, so that one long run does not become sixteen.
-    const double left = seconds - (seconds_now() - start);
+    const double left = seconds - (monotonic_seconds() - start);
     ahead = std::clamp(static_cast<int>(left / std::max(runs.back(), 1e-7)), 1, kMostRunsAhead);
-  } while (seconds_now() - start < seconds && runs.size() < kMostRuns);
+  } while (monotonic_seconds() - start < seconds && runs.size() < kMostRuns);
   return {.median_seconds = median_of(runs),
           .best_seconds = *std::min_element(runs.begin(), runs.end()),
           .num_runs = static_cast<int>(runs.size())};

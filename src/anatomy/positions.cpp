@@ -6,14 +6,11 @@
 
 #include "anatomy/attention.h"
 #include "anatomy/workspace.h"
+#include "core/checked.h"
 #include "spec/model_config.h"
 
 namespace litespark::anatomy {
 namespace {
-
-double real(int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// Both directions of the rotation over all query and key heads, seconds a pass.
 double measure_rope(Backend& backend, const MeasureOptions& options, const PositionSizes& sizes) {

@@ -24,6 +24,11 @@ inline int64_t round_up(int64_t value, int64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
+/// For formulas in doubles; exact up to 2^53.
+inline double real(int64_t value) {
+  return static_cast<double>(value);
+}
+
 inline int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/hex_text.h"
+
 namespace litespark {
 
 std::string json_string(std::string_view text) {
@@ -14,7 +16,6 @@ std::string json_string(std::string_view text) {
 }
 
 void append_json_string(std::string& out, std::string_view text) {
-  static constexpr std::string_view kHex = "0123456789abcdef";
   out += '"';
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -26,9 +27,7 @@ void append_json_string(std::string& out, std::string_view text) {
       case '\t': out += "\\t"; break;
       default:
         if (byte < 0x20 || byte == 0x7f) {
-          out += "\\u00";
-          out += kHex[byte >> 4];
-          out += kHex[byte & 15];
+          out += "\\u00" + hex_text(std::as_bytes(std::span(&c, 1)));
         } else {
           out += c;
         }

@@ -2,7 +2,6 @@
 #include "model/matmul_peak.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -10,6 +9,7 @@
 
 #include "core/bf16.h"
 #include "core/error.h"
+#include "meter/energy.h"
 #include "model/probe_matmul.h"
 
 namespace litespark {
@@ -17,10 +17,6 @@ namespace {
 
 constexpr int64_t kRows = 512;
 constexpr int64_t kFeatures = 1024;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// One shape, by its first op on the tape.
 struct Product {
@@ -82,19 +78,19 @@ void fill(Backend& backend, const Tensor& tensor) {
 MatmulPeak measure_matmul_peak(Executor& executor, double seconds) {
   std::vector<Product> products = forward_products(executor);
   Backend& backend = executor.backend();
-  const double start = seconds_now();
+  const double start = monotonic_seconds();
   do {
     for (Product& product : products) {
       // The products' tensors share the arena, so each gets its operands back; also warms the caches as a step does.
       if (product.pack) backend.run(*product.pack);
       fill(backend, product.op.x);
       backend.synchronize();
-      const double before = seconds_now();
+      const double before = monotonic_seconds();
       backend.run(product.op);
       backend.synchronize();
-      product.seconds.push_back(seconds_now() - before);
+      product.seconds.push_back(monotonic_seconds() - before);
     }
-  } while (seconds_now() - start < seconds);
+  } while (monotonic_seconds() - start < seconds);
   double flops = 0;
   double total = 0;
   for (Product& product : products) {
@@ -106,16 +102,16 @@ MatmulPeak measure_matmul_peak(Executor& executor, double seconds) {
 
 double measure_matmul_rate(Backend& backend, DType compute, double seconds) {
   ProbeMatmul product(backend, compute, {.rows = kRows, .in_features = kFeatures, .out_features = kFeatures});
-  const double start = seconds_now();
+  const double start = monotonic_seconds();
   double best = 0;
   do {
     backend.synchronize();
-    const double before = seconds_now();
+    const double before = monotonic_seconds();
     product.run();
     backend.synchronize();
     const double flops = 2.0 * static_cast<double>(kRows) * static_cast<double>(kFeatures * kFeatures);
-    best = std::max(best, flops / (seconds_now() - before));
-  } while (seconds_now() - start < seconds);
+    best = std::max(best, flops / (monotonic_seconds() - before));
+  } while (monotonic_seconds() - start < seconds);
   return best;
 }
 

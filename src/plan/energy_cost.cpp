@@ -55,15 +55,10 @@ EnergyCost energy_cost(const EnergyQuestion& question, const Hardware& hardware)
   if (question.market_grams_per_kwh) out.market_kg = out.total_kwh() * *question.market_grams_per_kwh / 1000;
   out.embodied_kg = hardware.embodied_kg * out.device_hours / question.lifetime_hours;
   out.rent_dollars = hardware.price_per_hour * out.device_hours;
-  out.electricity_dollars = question.price_per_kwh * out.total_kwh();
+  out.electricity_money = question.price_per_kwh * out.total_kwh();
   out.data_dollars = question.data_dollars;
   out.label_dollars = question.label_dollars;
   return out;
-}
-
-double run_days(double device_hours, double gpus) {
-  need_positive("gpus", gpus);
-  return device_hours / gpus / 24;
 }
 
 double tree_years(double kg, double kg_a_tree_and_year) {

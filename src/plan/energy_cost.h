@@ -22,7 +22,7 @@ struct EnergyQuestion {
   std::string intensity_source;                ///< with its year
   std::optional<double> market_grams_per_kwh;  ///< of what is bought; absent: not known
   std::string market_source;
-  double price_per_kwh = 0;              ///< 0: unknown
+  double price_per_kwh = 0;              ///< in the run file's own currency; 0: unknown
   double overhead_share = 0;             ///< saves, restarts and work done again, over the work that counts
   double data_dollars = 0;               ///< preparation of data
   double label_dollars = 0;              ///< people
@@ -40,12 +40,10 @@ struct EnergyCost {
   std::optional<double> market_kg;  ///< CO2e, market-based: beside the other, never added to it
   double embodied_kg = 0;
   double rent_dollars = 0;
-  double electricity_dollars = 0;
+  double electricity_money = 0;  ///< in the currency of EnergyQuestion::price_per_kwh
   double data_dollars = 0;
   double label_dollars = 0;
   double total_kwh() const { return device_kwh + node_kwh + building_kwh; }
-  double total_kg() const { return operation_kg + embodied_kg; }
-  double total_dollars() const { return rent_dollars + data_dollars + label_dollars; }
 };
 
 EnergyCost energy_cost(const EnergyQuestion& question, const Hardware& hardware);
@@ -59,9 +57,6 @@ double device_watts(const Hardware& hardware, double busy_share);
 /// The rest of a node's rating for one device, as far as training draws it: a node of eight H100 was metered at 0.82 of
 /// its rating (Latif et al. 2025, arXiv:2412.08602).
 double node_watts_beside(const Hardware& hardware, double busy_share);
-
-/// Devices that work side by side for `device_hours` are done after so many days.
-double run_days(double device_hours, double gpus);
 
 /// Trees that bind `kg` in a year; the factor is the caller's to state (estimates run from 10 to 340 kg).
 double tree_years(double kg, double kg_a_tree_and_year);

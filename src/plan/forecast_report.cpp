@@ -14,7 +14,7 @@ std::string milliseconds(double seconds) {
 /// Four figures are more than any forecast has.
 std::string amount(double value, const char* unit) {
   const int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 1 ? 2 : 4;
-  return fixed_text(value, decimals) + " " + unit;
+  return fixed_text(value, decimals) + (*unit == '\0' ? "" : " ") + unit;
 }
 
 std::string known(double value, const char* unit, bool is_known) {
@@ -53,8 +53,8 @@ std::string time_text(const RunForecast& forecast) {
   table.add({"total", milliseconds(step.total), ""});
   const double peak = forecast.hardware.bf16_tflops;
   return table.to_string() + amount(step.tokens_per_second, "tokens/s") + ", " + fixed_text(step.model_tflops) +
-         " TFLOP/s a device, MFU " + fixed_text(100 * step.model_tflops / peak) + " % of " + fixed_text(peak, 0) +
-         " (6 N + 6 L H D T)\n";
+         " TFLOP/s a device, MFU " + fixed_text(100 * step.model_tflops / peak) + " % of " +
+         fixed_text(peak, peak < 10 ? 2 : 0) + " (6 N + 6 L H D T)\n";
 }
 
 std::string cost_text(const RunForecast& forecast) {
@@ -93,9 +93,10 @@ std::string cost_text(const RunForecast& forecast) {
              known(cost.embodied_kg, "kg CO2e", forecast.hardware.embodied_kg > 0)});
   table.add({"tree-years at 22 kg a tree and year", known(tree_years(cost.operation_kg, 22), "", has_grid)});
   table.add({"rent of devices", known(cost.rent_dollars, "dollars", forecast.hardware.price_per_hour > 0)});
-  table.add({"preparing data", known(cost.data_dollars, "", cost.data_dollars > 0)});
-  table.add({"labels", known(cost.label_dollars, "", cost.label_dollars > 0)});
-  table.add({"electricity, if paid apart", known(cost.electricity_dollars, "", energy.price_per_kwh > 0)});
+  table.add({"preparing data", known(cost.data_dollars, "dollars", cost.data_dollars > 0)});
+  table.add({"labels", known(cost.label_dollars, "dollars", cost.label_dollars > 0)});
+  table.add({"electricity, if paid apart, in the currency of meter.price_per_kwh",
+             known(cost.electricity_money, "", energy.price_per_kwh > 0)});
   return table.to_string();
 }
 
@@ -153,7 +154,7 @@ std::string forecast_json(const RunForecast& forecast) {
   number("rent_dollars", cost.rent_dollars, forecast.hardware.price_per_hour > 0);
   number("data", cost.data_dollars, cost.data_dollars > 0);
   number("labels", cost.label_dollars, cost.label_dollars > 0);
-  number("electricity", cost.electricity_dollars, forecast.energy.price_per_kwh > 0);
+  number("electricity", cost.electricity_money, forecast.energy.price_per_kwh > 0);
   return text + "}}";
 }
 

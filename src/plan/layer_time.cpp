@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/checked.h"
 #include "plan/collective_time.h"
 
 namespace litespark {
@@ -19,10 +20,6 @@ struct Pass {
     return *this;
   }
 };
-
-double real(int64_t value) {
-  return static_cast<double>(value);
-}
 
 bool is_fp8(const Workload& workload, const Hardware& hardware) {
   return workload.precision == OperandPrecision::kFP8 && hardware.fp8_tflops > 0;

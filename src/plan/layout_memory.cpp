@@ -3,16 +3,14 @@
 
 #include <algorithm>
 
+#include "core/checked.h"
+
 namespace litespark {
 namespace {
 
 /// Rounding of blocks, workspaces of libraries. An estimate that is too small ends a run, so it leans to the large
 /// side.
 constexpr double kReserve = 0.01;
-
-double real(int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// Bytes a token: `whole` on every rank of a tensor-parallel group unless sequences are split, `split` shared by them.
 struct TokenBytes {

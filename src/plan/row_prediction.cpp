@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/checked.h"
 #include "plan/collective_time.h"
 #include "plan/layout_memory.h"
 #include "plan/row_text.h"
@@ -14,10 +15,6 @@ namespace litespark {
 namespace {
 
 constexpr double kGiB = 1073741824.0;
-
-double real(int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// FLOPs of a step as the row's source counts them: all pairs of attention in older work, half of them where it says
 /// "causal"; with everything recomputed where it counts hardware FLOPs (Narayanan et al. 2021, equation 3).

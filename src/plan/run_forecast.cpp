@@ -64,7 +64,7 @@ bool goes_by_tape(const ClusterSection& cluster) {
 
 ProgramOptions planned_options(const RunConfig& config) {
   ProgramOptions options = training_options(config);
-  // A layout that has no tape of its own is shown beside that of one tensor-parallel rank's weights.
+  // Beside a layout without tapes stands the table of its data-parallel ranks, each with all weights.
   if (!goes_by_tape(config.cluster)) options.tensor_ranks = 1;
   return options;
 }

@@ -49,7 +49,8 @@ Workload workload_of_run(const RunConfig& config, const ModelConfig& model);
 /// Whether training runs this layout, by tapes: data and tensor parallelism.
 bool goes_by_tape(const ClusterSection& cluster);
 
-/// training_options; where the layout has no tapes, those of its data-parallel ranks alone.
+/// training_options; where the layout has no tapes (goes_by_tape), those of its data-parallel ranks with all weights on
+/// each.
 ProgramOptions planned_options(const RunConfig& config);
 
 RunForecast forecast_run(const ForecastQuestion& question);

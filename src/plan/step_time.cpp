@@ -3,14 +3,11 @@
 
 #include <algorithm>
 
+#include "core/checked.h"
 #include "plan/collective_time.h"
 
 namespace litespark {
 namespace {
-
-double real(int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// Layers of one stage, and the head where it is: the mean layer times their number.
 struct StageSeconds {

@@ -3,14 +3,11 @@
 
 #include <algorithm>
 
+#include "core/checked.h"
 #include "plan/row_text.h"
 
 namespace litespark {
 namespace {
-
-double real(int64_t value) {
-  return static_cast<double>(value);
-}
 
 double matrices(const TransformerShape& shape, double ffn) {
   return (shape.gated ? 3.0 : 2.0) * real(shape.hidden) * ffn;

@@ -35,7 +35,6 @@ std::string cost_bars(const EnergyCost& cost) {
     if (dollars > 0) bars.push_back({.name = name, .amount = dollars, .value_text = fixed_text(dollars, 2)});
   };
   add("rent of devices", cost.rent_dollars);
-  add("electricity, if paid apart", cost.electricity_dollars);
   add("data", cost.data_dollars);
   add("labels", cost.label_dollars);
   return html_bars(bars);

@@ -6,18 +6,12 @@
 namespace litespark {
 namespace {
 
-/// Capacity for packed documents: a mean length of 8 tokens. An offset costs four bytes, so this is cheap; the loader
-/// closes a micro-batch early when it holds even shorter documents.
-constexpr int64_t kTokensPerDocument = 8;
-
 BatchShape batch_of(const RunConfig& config) {
   const int64_t rows = config.train.micro_batch;
   const int64_t length = config.data.seq_len;
   const bool is_uniform = config.data.source != DataSource::kShards || config.data.packing == Packing::kStream;
-  return {.num_tokens = rows * length,
-          .max_documents = is_uniform ? rows : std::max(rows, rows * length / kTokensPerDocument),
-          .max_length = length,
-          .uniform = is_uniform};
+  if (!is_uniform) return packed_batch(rows, length);
+  return {.num_tokens = rows * length, .max_documents = rows, .max_length = length, .uniform = true};
 }
 
 /// Samples of a run see no more than it trains on. One prefill takes as much of the prompt as fits.
@@ -43,6 +37,13 @@ bool packs_on_use(const RunConfig& config) {
 }
 
 }  // namespace
+
+BatchShape packed_batch(int64_t rows, int64_t length) {
+  constexpr int64_t kTokensPerDocument = 8;
+  return {.num_tokens = rows * length,
+          .max_documents = std::max(rows, rows * length / kTokensPerDocument),
+          .max_length = length};
+}
 
 ProgramOptions training_options(const RunConfig& config) {
   const BatchShape batch = batch_of(config);

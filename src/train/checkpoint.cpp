@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "core/hex_text.h"
 #include "io/file.h"
 #include "io/hf_folder.h"
 #include "io/safetensors_writer.h"
@@ -31,10 +32,7 @@ std::string new_save_id() {
   // Entropy beside the clock: two saves of two processes within one tick must not meet.
   const auto ticks = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   std::random_device entropy;
-  const uint64_t bits = ticks ^ (uint64_t{entropy()} << 32) ^ entropy();
-  std::string text;
-  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(bits >> shift) & 15u];
-  return text;
+  return hex_text(ticks ^ (uint64_t{entropy()} << 32) ^ entropy());
 }
 
 template <class Flat>

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/hex_text.h"
 #include "io/json_fields.h"
 #include "io/json_file.h"
 
@@ -16,11 +17,7 @@ constexpr int kFormatVersion = 1;
 
 /// A double as its 16 hexadecimal digits: exact, NaN and infinity included.
 std::string exact_text(double value) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  const auto bits = std::bit_cast<uint64_t>(value);
-  std::string text;
-  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[(bits >> shift) & 15u];
-  return text;
+  return hex_text(std::bit_cast<uint64_t>(value));
 }
 
 double exact_double(const std::string& text, const std::string& where) {

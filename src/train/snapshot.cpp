@@ -9,10 +9,6 @@
 
 namespace litespark {
 
-int64_t snapshot_bytes(const Program& program) {
-  return 3 * program.whole_params.flat_size * static_cast<int64_t>(sizeof(float));
-}
-
 SnapshotReader::SnapshotReader(const Executor& executor) : executor_(executor) {
   for (auto& reader : readers_) reader = executor.backend().make_side_reader();
 }

@@ -30,9 +30,6 @@ struct TrainingSnapshot {
   std::vector<float> master, first_moment, second_moment;  ///< flat order of Program::whole_params
 };
 
-/// Bytes that one snapshot holds on the host.
-int64_t snapshot_bytes(const Program& program);
-
 class SnapshotReader {
  public:
   /// Makes the device's readers, each with a bounded ring of page-locked memory. `executor` outlives this.

@@ -58,7 +58,8 @@ TEST(ForecastReport, CostsHaveALineEachAndTheContractIsNamed) {
   forecast.energy.label_dollars = 5678;
   forecast.cost = energy_cost(forecast.energy, forecast.hardware);
   const std::string text = forecast_text(forecast);
-  for (const char* part : {"12 g/kWh (wind, 2026)", "1234", "5678", "5.00 h"})
+  for (const char* part : {"12 g/kWh (wind, 2026)", "1234 dollars", "5678 dollars", "5.00 h",
+                           "electricity, if paid apart, in the currency of meter.price_per_kwh"})
     EXPECT_TRUE(contains(text, part)) << part;
   const std::string json = forecast_json(forecast);
   for (const char* part : {"\"market_kg_co2e\": ", "\"data\": 1234", "\"labels\": 5678", "\"overhead_share\": 0.5"})

@@ -18,10 +18,9 @@ TEST(Snapshot, HoldsTheStateOfTheStepItWasBegunAfter) {
     reader.copy_tensors(snapshot);
     EXPECT_EQ(snapshot.progress.steps_done, step);
     EXPECT_EQ(snapshot.totals.joules, 2.5);
-    EXPECT_EQ(
-        static_cast<int64_t>((snapshot.master.size() + snapshot.first_moment.size() + snapshot.second_moment.size()) *
-                             sizeof(float)),
-        snapshot_bytes(run.executor.program()));
+    for (const auto* const flat : {&snapshot.master, &snapshot.first_moment, &snapshot.second_moment}) {
+      EXPECT_EQ(std::ssize(*flat), run.executor.program().whole_params.flat_size);
+    }
     for (size_t p = 0; p < run.executor.program().params.params.size(); ++p) {
       const ParamSpec& param = run.executor.program().params.params[p];
       const auto first = snapshot.master.begin() + param.flat_offset;

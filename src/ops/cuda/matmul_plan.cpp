@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/hex_text.h"
 
 namespace litespark::cuda {
 namespace {
@@ -150,15 +151,7 @@ std::vector<MatmulCandidate> matmul_candidates(cublasLtHandle_t handle, const Ma
 }
 
 std::string algorithm_text(const cublasLtMatmulAlgo_t& algorithm) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::array<unsigned char, sizeof(algorithm)> bytes{};
-  std::memcpy(bytes.data(), &algorithm, sizeof(algorithm));
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return hex_text(std::as_bytes(std::span(&algorithm, 1)));
 }
 
 cublasLtMatmulAlgo_t parse_algorithm(const std::string& text) {
