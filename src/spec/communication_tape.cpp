@@ -23,9 +23,8 @@ int sums_call(const Program& program) {
   return static_cast<int>(program.buckets.size()) * 3;
 }
 
-/// Calls among tensor-parallel ranks are waited for at once.
-int tensor_call(const Program& program) {
-  return sums_call(program) + 1;
+int tensor_call(const Program& program, int number) {
+  return sums_call(program) + 1 + number;
 }
 
 int num_ranks(const Program& program) {
@@ -133,27 +132,30 @@ void sum_state(Tape& tape, const Program& program) {
       .state = program.state, .sums = program.step_sums, .replica_ranks = static_cast<int>(options.tensor_ranks)});
 }
 
-void gather_over_tensor_ranks(Tape& tape, const Program& program, TensorId whole, TensorId piece) {
-  tape.push(op::AllGather<TensorId>{.data = whole,
-                                    .shard = piece,
+void start_tensor_gather(Tape& tape, const Program& program, const TensorCall& call) {
+  tape.push(op::AllGather<TensorId>{.data = call.filled,
+                                    .shard = call.read,
                                     .ranks = static_cast<int>(program.options.tensor_ranks),
                                     .group = op::CommGroup::kTensor,
-                                    .call = tensor_call(program)});
-  tape.push(op::CommWait<TensorId>{.tensor = whole, .source = piece, .call = tensor_call(program)});
+                                    .call = tensor_call(program, call.number)});
 }
 
-void reduce_over_tensor_ranks(Tape& tape, const Program& program, TensorId piece, TensorId whole) {
-  tape.push(op::ReduceScatter<TensorId>{.shard = piece,
-                                        .data = whole,
+void start_tensor_reduction(Tape& tape, const Program& program, const TensorCall& call) {
+  tape.push(op::ReduceScatter<TensorId>{.shard = call.filled,
+                                        .data = call.read,
                                         .ranks = static_cast<int>(program.options.tensor_ranks),
                                         .group = op::CommGroup::kTensor,
-                                        .call = tensor_call(program)});
-  tape.push(op::CommWait<TensorId>{.tensor = piece, .source = whole, .call = tensor_call(program)});
+                                        .call = tensor_call(program, call.number)});
+}
+
+void await_tensor_call(Tape& tape, const Program& program, const TensorCall& call) {
+  tape.push(
+      op::CommWait<TensorId>{.tensor = call.filled, .source = call.read, .call = tensor_call(program, call.number)});
 }
 
 void sum_over_tensor_ranks(Tape& tape, const Program& program, TensorId data) {
-  tape.push(op::AllReduce<TensorId>{.data = data, .group = op::CommGroup::kTensor, .call = tensor_call(program)});
-  tape.push(op::CommWait<TensorId>{.tensor = data, .source = {}, .call = tensor_call(program)});
+  tape.push(op::AllReduce<TensorId>{.data = data, .group = op::CommGroup::kTensor, .call = tensor_call(program, 0)});
+  tape.push(op::CommWait<TensorId>{.tensor = data, .source = {}, .call = tensor_call(program, 0)});
 }
 
 void declare_step_sums(Program& program) {

@@ -35,10 +35,18 @@ void await_late_gather(Tape& tape, const Program& program, int64_t layer);
 /// Buckets in the order in which forward reads them.
 std::vector<const Bucket*> forward_order(const Program& program);
 
-/// Calls among the ranks that share a replica, waited for at once: the next op needs what they bring. `whole` [R S]
-/// from each rank's `piece` [S]; `piece` of the sum of every rank's `whole`; the sum itself.
-void gather_over_tensor_ranks(Tape& tape, const Program& program, TensorId whole, TensorId piece);
-void reduce_over_tensor_ranks(Tape& tape, const Program& program, TensorId piece, TensorId whole);
+/// A call among the ranks that share a replica: a gather fills [R S] from every rank's [S], a reduction [S] with this
+/// rank's piece of the sum of every rank's [R S].
+struct TensorCall {
+  static constexpr int kMostUnderWay = 8;
+
+  TensorId filled, read;
+  int number = 0;  ///< below kMostUnderWay: tells those apart that are under way together
+};
+void start_tensor_gather(Tape& tape, const Program& program, const TensorCall& call);
+void start_tensor_reduction(Tape& tape, const Program& program, const TensorCall& call);
+void await_tensor_call(Tape& tape, const Program& program, const TensorCall& call);
+/// data = the sum of it, waited for at once.
 void sum_over_tensor_ranks(Tape& tape, const Program& program, TensorId data);
 
 /// The step's message: StepState's sums over ranks.

@@ -87,9 +87,8 @@ void LlamaEmitter::backward_mlp(const BlockActivations& block, int64_t layer, co
                                           .gate_up = block.gate_up,
                                           .abs_max = abs_max_for_producer(Fp8Site::kGateUpGradient, layer)});
   const OutputGradient dgate_up = output_gradient(kGateUpLinear, layer, block.gate_up);
-  project_backward_weight(kGateUpLinear, layer, dgate_up,
-                          {.values = block.mlp_normed, .transposed = block.mlp_normed_transposed});
-  const TensorId dnormed = project_backward_input(kGateUpLinear, layer, dgate_up);
+  const TensorId dnormed = project_backward(kGateUpLinear, layer, dgate_up,
+                                            {.values = block.mlp_normed, .transposed = block.mlp_normed_transposed});
   backward_norm({.role = ParamRole::kMlpNorm,
                  .layer = layer,
                  .x = block.middle,
@@ -157,9 +156,9 @@ void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t lay
       .shape = shape});
   backward_positions(block, layer, dqkv);
   const OutputGradient dprojected = output_gradient(kQkvLinear, layer, dqkv);
-  project_backward_weight(kQkvLinear, layer, dprojected,
-                          {.values = block.attention_normed, .transposed = block.attention_normed_transposed});
-  const TensorId dnormed = project_backward_input(kQkvLinear, layer, dprojected);
+  const TensorId dnormed =
+      project_backward(kQkvLinear, layer, dprojected,
+                       {.values = block.attention_normed, .transposed = block.attention_normed_transposed});
   backward_norm({.role = ParamRole::kAttentionNorm,
                  .layer = layer,
                  .x = block.input,

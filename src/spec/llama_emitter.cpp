@@ -113,13 +113,6 @@ void LlamaEmitter::linear_forward_into(const Linear& linear, TensorId x, TensorI
                                          .out_features = linear.out_features});
 }
 
-TensorId LlamaEmitter::linear_forward(const Linear& linear, TensorId x, const std::string& name) {
-  const int64_t rows = program_.tensors[x].shape[0];
-  const TensorId y = temporary(name, program_.options.compute, {rows, linear.out_features});
-  linear_forward_into(linear, x, y);
-  return y;
-}
-
 void LlamaEmitter::linear_backward_input_into(const Linear& linear, TensorId dy, TensorId dx) {
   const int64_t rows = program_.tensors[dy].shape[0];
   const TensorId packed = packed_copy(linear, op::PackForm::kBackward);
@@ -131,13 +124,6 @@ void LlamaEmitter::linear_backward_input_into(const Linear& linear, TensorId dy,
       .scratch = scratch(sizes_.matmul_backward_input_scratch_bytes(linear_shape(linear, rows))),
       .in_features = linear.in_features,
       .out_features = linear.out_features});
-}
-
-TensorId LlamaEmitter::linear_backward_input(const Linear& linear, TensorId dy, const std::string& name) {
-  const int64_t rows = program_.tensors[dy].shape[0];
-  const TensorId dx = temporary(name, program_.options.compute, {rows, linear.in_features});
-  linear_backward_input_into(linear, dy, dx);
-  return dx;
 }
 
 void LlamaEmitter::linear_backward_weight(const Linear& linear, TensorId dy, TensorId x, bool accumulate) {

@@ -139,10 +139,17 @@ class LlamaEmitter {
   struct CopiesWanted {
     bool copy, transposed;
   };
+  /// Rows on their way between tensor-parallel ranks, a call a stretch; none with one rank.
+  struct RowsUnderWay {
+    TensorId whole;  ///< [N, C]
+    TensorId own;    ///< [N / R, C]: of each stretch this rank's part; `whole` itself with one rank
+    std::vector<TensorCall> calls;
+  };
   struct OutputGradient {
-    TensorId values;
-    TensorId own;      ///< of them, the rows that this rank has from the stream; all of them otherwise
-    Fp8Copies copies;  ///< with 8-bit matmuls
+    TensorId values;    ///< [N, features]
+    TensorId own;       ///< of them, the rows that this rank has from the stream; all of them otherwise
+    RowsUnderWay rows;  ///< in which `values` arrive
+    Fp8Copies copies;   ///< with 8-bit matmuls
   };
   struct KeptInput {
     TensorId values, transposed;
@@ -186,6 +193,14 @@ class LlamaEmitter {
   TensorPlace tensor_place() const {
     return {.ranks = program_.options.tensor_ranks, .rank = program_.options.tensor_rank};
   }
+  int64_t num_stretches() const;
+  TensorId stretch_of(TensorId rows, int64_t stretch);
+  TensorCall stretch_call(TensorId filled, TensorId read);
+  RowsUnderWay start_gather(TensorId own);
+  RowsUnderWay sum_of(TensorId parts);
+  void start_sum(RowsUnderWay& rows, int64_t stretch);
+  void await_stretch(const RowsUnderWay& rows, int64_t stretch);
+  void await_rows(const RowsUnderWay& rows);
   TensorId gather_rows(TensorId own);
   TensorId sum_rows(TensorId parts);
   TensorId look_up_embedding();
@@ -226,15 +241,17 @@ class LlamaEmitter {
   /// y; `transposed` receives what backward keeps of x with 8-bit matmuls.
   TensorId project(const BlockLinear& kind, int64_t layer, TensorId x, TensorId& transposed);
   OutputGradient output_gradient(const BlockLinear& kind, int64_t layer, TensorId dy);
+  TensorId project_rows(const Linear& linear, const BlockLinear& kind, TensorId x, const std::string& name);
+  RowsUnderWay input_gradient_rows(const Linear& linear, const BlockLinear& kind, const OutputGradient& dy,
+                                   const std::string& name);
   TensorId project_backward_input(const BlockLinear& kind, int64_t layer, const OutputGradient& dy);
   void project_backward_weight(const BlockLinear& kind, int64_t layer, const OutputGradient& dy, const KeptInput& x);
+  TensorId project_backward(const BlockLinear& kind, int64_t layer, const OutputGradient& dy, const KeptInput& x);
 
   // llama_emitter.cpp
   Linear linear(ParamRole weight, std::optional<ParamRole> bias, int64_t layer);
   TensorId packed_copy(const Linear& linear, op::PackForm form);
-  TensorId linear_forward(const Linear& linear, TensorId x, const std::string& name);
   void linear_forward_into(const Linear& linear, TensorId x, TensorId y);
-  TensorId linear_backward_input(const Linear& linear, TensorId dy, const std::string& name);
   void linear_backward_input_into(const Linear& linear, TensorId dy, TensorId dx);
   void linear_backward_weight(const Linear& linear, TensorId dy, TensorId x, bool accumulate);
   void linear_backward_bias(const Linear& linear, TensorId dy, bool accumulate);
@@ -257,6 +274,7 @@ class LlamaEmitter {
   Meetings meetings_;
   std::vector<TensorId> whole_gradients_;    ///< of this tape, a bucket each; absent until something writes there
   std::vector<BucketReduction> reductions_;  ///< under way
+  int num_tensor_calls_ = 0;                 ///< of this tape so far
   bool uses_fp8_ = false;
   std::string stage_;  ///< part of tensor names: tells a recomputed tensor from the first one
 };

@@ -67,15 +67,29 @@ void LlamaEmitter::push_scaled_matmul(op::ScaledMatmul<TensorId> product) {
   tape_.push(product);
 }
 
+/// Between tensor-parallel ranks a stretch of rows at a time: of rows that are arriving, or of a sum that leaves.
+TensorId LlamaEmitter::project_rows(const Linear& linear, const BlockLinear& kind, TensorId x,
+                                    const std::string& name) {
+  const RowsUnderWay input = kind.sums_ranks ? RowsUnderWay{.whole = x, .own = x, .calls = {}} : start_gather(x);
+  const TensorId y = temporary(name, program_.options.compute, {num_tokens(), linear.out_features});
+  RowsUnderWay output = kind.sums_ranks ? sum_of(y) : RowsUnderWay{.whole = y, .own = y, .calls = {}};
+  Linear packed = linear;  // once for all stretches
+  packed.packed_forward = packed_copy(linear, op::PackForm::kForward);
+  for (int64_t s = 0; s < num_stretches(); ++s) {
+    await_stretch(input, s);
+    linear_forward_into(packed, stretch_of(input.whole, s), stretch_of(y, s));
+    if (kind.sums_ranks) start_sum(output, s);
+  }
+  await_rows(output);
+  return output.own;
+}
+
 TensorId LlamaEmitter::project(const BlockLinear& kind, int64_t layer, TensorId x, TensorId& transposed) {
   Linear layer_linear = linear(kind.weight, kind.bias, layer);
   if (kind.sums_ranks && program_.options.tensor_rank > 0) layer_linear.bias = {};
   const std::string name = layer_name(layer, kind.output);
   tape_.enter(kind.forward_scope, layer);
-  if (!uses_fp8_) {
-    if (kind.sums_ranks) return sum_rows(linear_forward(layer_linear, x, name));
-    return linear_forward(layer_linear, gather_rows(x), name);
-  }
+  if (!uses_fp8_) return project_rows(layer_linear, kind, x, name);
   // What is computed again in backward need not be kept.
   const bool keeps_transposed = program_.options.recompute == Recompute::kNone || !stage_.empty();
   const Fp8Copies copies = quantize(kind.input, layer, x, {.copy = true, .transposed = keeps_transposed});
@@ -97,10 +111,30 @@ TensorId LlamaEmitter::project(const BlockLinear& kind, int64_t layer, TensorId 
 
 LlamaEmitter::OutputGradient LlamaEmitter::output_gradient(const BlockLinear& kind, int64_t layer, TensorId dy) {
   tape_.enter(kind.backward_scope, layer);
-  OutputGradient gradient{.values = kind.sums_ranks ? gather_rows(dy) : dy, .own = dy, .copies = {}};
+  OutputGradient gradient{.values = dy, .own = dy, .rows = {}, .copies = {}};
+  if (kind.sums_ranks) {
+    gradient.rows = start_gather(dy);
+    gradient.values = gradient.rows.whole;
+  }
   if (uses_fp8_) gradient.copies = quantize(kind.gradient, layer, dy, {.copy = true, .transposed = true});
   tape_.enter(kind.backward_scope, layer);
   return gradient;
+}
+
+/// The input's gradient, between tensor-parallel ranks a stretch of rows at a time: of a gradient that is arriving, or
+/// of a sum that leaves.
+LlamaEmitter::RowsUnderWay LlamaEmitter::input_gradient_rows(const Linear& linear, const BlockLinear& kind,
+                                                             const OutputGradient& dy, const std::string& name) {
+  const TensorId dx = temporary(name, program_.options.compute, {num_tokens(), linear.in_features});
+  RowsUnderWay rows = kind.sums_ranks ? RowsUnderWay{.whole = dx, .own = dx, .calls = {}} : sum_of(dx);
+  Linear packed = linear;  // once for all stretches
+  packed.packed_backward = packed_copy(linear, op::PackForm::kBackward);
+  for (int64_t s = 0; s < num_stretches(); ++s) {
+    await_stretch(dy.rows, s);
+    linear_backward_input_into(packed, stretch_of(dy.values, s), stretch_of(dx, s));
+    if (!kind.sums_ranks) start_sum(rows, s);
+  }
+  return rows;
 }
 
 TensorId LlamaEmitter::project_backward_input(const BlockLinear& kind, int64_t layer, const OutputGradient& dy) {
@@ -108,8 +142,9 @@ TensorId LlamaEmitter::project_backward_input(const BlockLinear& kind, int64_t l
   const std::string name = layer_name(layer, kind.input_gradient);
   tape_.enter(kind.backward_scope, layer);
   if (!uses_fp8_) {
-    const TensorId dx = linear_backward_input(layer_linear, dy.values, name);
-    return kind.sums_ranks ? dx : sum_rows(dx);
+    const RowsUnderWay dx = input_gradient_rows(layer_linear, kind, dy, name);
+    await_rows(dx);
+    return dx.own;
   }
   const Fp8Weight& weight = param(kind.weight, layer).fp8;
   const TensorId dx =
@@ -129,7 +164,7 @@ void LlamaEmitter::project_backward_weight(const BlockLinear& kind, int64_t laye
   const Linear layer_linear = linear(kind.weight, kind.bias, layer);
   tape_.enter(kind.backward_scope, layer);
   if (!uses_fp8_) {
-    linear_backward_weight(layer_linear, dy.values, kind.sums_ranks ? x.values : gather_rows(x.values), accumulate_);
+    linear_backward_weight(layer_linear, dy.values, x.values, accumulate_);
     linear_backward_bias(layer_linear, dy.own, accumulate_);
     return;
   }
@@ -147,6 +182,24 @@ void LlamaEmitter::project_backward_weight(const BlockLinear& kind, int64_t laye
                       .scratch = {},
                       .accumulate = accumulate_});
   linear_backward_bias(layer_linear, dy.own, accumulate_);
+}
+
+/// Both gradients of a layer that reads rows of all ranks. The weight's is made while the sum of the input's leaves.
+TensorId LlamaEmitter::project_backward(const BlockLinear& kind, int64_t layer, const OutputGradient& dy,
+                                        const KeptInput& x) {
+  if (!has_tensor_peers()) {
+    project_backward_weight(kind, layer, dy, x);
+    return project_backward_input(kind, layer, dy);
+  }
+  tape_.enter(kind.backward_scope, layer);
+  const RowsUnderWay inputs = start_gather(x.values);
+  const Linear layer_linear = linear(kind.weight, kind.bias, layer);
+  const RowsUnderWay dx = input_gradient_rows(layer_linear, kind, dy, layer_name(layer, kind.input_gradient));
+  await_rows(inputs);
+  linear_backward_weight(layer_linear, dy.values, inputs.whole, accumulate_);
+  linear_backward_bias(layer_linear, dy.own, accumulate_);
+  await_rows(dx);
+  return dx.own;
 }
 
 }  // namespace litespark

@@ -7,23 +7,74 @@
 
 namespace litespark {
 
-/// All ranks' rows of a tensor [N / R, C], in the order of tokens. With one rank the tensor itself.
-TensorId LlamaEmitter::gather_rows(TensorId own) {
-  if (!has_tensor_peers()) return own;
-  const TensorInfo info = program_.tensors[own];
-  const TensorId whole =
-      temporary(info.name + ".gathered", info.dtype, {num_tokens(), info.shape[1]}, Owner::kCommunication);
-  gather_over_tensor_ranks(tape_, program_, whole, own);
-  return whole;
+/// Rows travel in equal stretches, so that a product reads the first beside the arrival of the next, or adds the first
+/// up beside the making of the next. Of every stretch each rank keeps its piece, so whole rows are in order of tokens.
+int64_t LlamaEmitter::num_stretches() const {
+  const int64_t asked = program_.options.tensor_stretches;
+  return has_tensor_peers() && stream_rows() % asked == 0 ? asked : 1;
 }
 
-/// This rank's rows of the sum of all ranks' [N, C].
-TensorId LlamaEmitter::sum_rows(TensorId parts) {
-  if (!has_tensor_peers()) return parts;
+/// Of whole rows, or of this rank's.
+TensorId LlamaEmitter::stretch_of(TensorId rows, int64_t stretch) {
+  const int64_t stretches = num_stretches();
+  if (stretches == 1) return rows;
+  const int64_t count = program_.tensors[rows].shape[0] / stretches;
+  return program_.tensors.rows(rows, stretch * count, count);
+}
+
+TensorCall LlamaEmitter::stretch_call(TensorId filled, TensorId read) {
+  return {.filled = filled, .read = read, .number = num_tensor_calls_++ % TensorCall::kMostUnderWay};
+}
+
+/// All ranks' rows of a tensor [N / R, C].
+LlamaEmitter::RowsUnderWay LlamaEmitter::start_gather(TensorId own) {
+  if (!has_tensor_peers()) return {.whole = own, .own = own, .calls = {}};
+  const TensorInfo info = program_.tensors[own];
+  RowsUnderWay rows{
+      .whole = temporary(info.name + ".gathered", info.dtype, {num_tokens(), info.shape[1]}, Owner::kCommunication),
+      .own = own,
+      .calls = {}};
+  for (int64_t s = 0; s < num_stretches(); ++s) {
+    rows.calls.push_back(stretch_call(stretch_of(rows.whole, s), stretch_of(own, s)));
+    start_tensor_gather(tape_, program_, rows.calls.back());
+  }
+  return rows;
+}
+
+/// Room for this rank's rows of the sum of all ranks' `parts` [N, C].
+LlamaEmitter::RowsUnderWay LlamaEmitter::sum_of(TensorId parts) {
+  if (!has_tensor_peers()) return {.whole = parts, .own = parts, .calls = {}};
   const TensorInfo info = program_.tensors[parts];
-  const TensorId own = temporary(info.name + ".summed", info.dtype, {stream_rows(), info.shape[1]});
-  reduce_over_tensor_ranks(tape_, program_, own, parts);
-  return own;
+  return {
+      .whole = parts, .own = temporary(info.name + ".summed", info.dtype, {stream_rows(), info.shape[1]}), .calls = {}};
+}
+
+/// Stretch by stretch, as soon as `whole` has it.
+void LlamaEmitter::start_sum(RowsUnderWay& rows, int64_t stretch) {
+  if (!has_tensor_peers()) return;
+  rows.calls.push_back(stretch_call(stretch_of(rows.own, stretch), stretch_of(rows.whole, stretch)));
+  start_tensor_reduction(tape_, program_, rows.calls.back());
+}
+
+void LlamaEmitter::await_stretch(const RowsUnderWay& rows, int64_t stretch) {
+  if (!rows.calls.empty()) await_tensor_call(tape_, program_, rows.calls[static_cast<size_t>(stretch)]);
+}
+
+void LlamaEmitter::await_rows(const RowsUnderWay& rows) {
+  for (int64_t s = 0; s < num_stretches(); ++s) await_stretch(rows, s);
+}
+
+TensorId LlamaEmitter::gather_rows(TensorId own) {
+  const RowsUnderWay rows = start_gather(own);
+  await_rows(rows);
+  return rows.whole;
+}
+
+TensorId LlamaEmitter::sum_rows(TensorId parts) {
+  RowsUnderWay rows = sum_of(parts);
+  for (int64_t s = 0; s < num_stretches(); ++s) start_sum(rows, s);
+  await_rows(rows);
+  return rows.own;
 }
 
 TensorId LlamaEmitter::look_up_embedding() {
@@ -53,7 +104,9 @@ void LlamaEmitter::join_loss(const HeadChunk& chunk, bool training) {
                                             .labels = chunk.labels,
                                             .first_id = held.first,
                                             .columns = held.count});
-  gather_over_tensor_ranks(tape_, program_, chunk.statistics, own);
+  const TensorCall call = stretch_call(chunk.statistics, own);
+  start_tensor_gather(tape_, program_, call);
+  await_tensor_call(tape_, program_, call);
   tape_.push(op::CrossEntropyJoined<TensorId>{.losses = chunk.losses,
                                               .log_sum_exp = chunk.log_sum_exp,
                                               .logits = chunk.logits,

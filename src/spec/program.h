@@ -80,6 +80,9 @@ struct ProgramOptions {
   bool shards_gradients = false;
   int64_t tensor_ranks = 1;  ///< ranks that share the weights and work of each data rank
   int64_t tensor_rank = 0;   ///< which of them this is; sizes do not depend on it
+  /// In which tensor-parallel ranks exchange rows, beside the products that read or make them; 1 where they do not
+  /// divide a rank's rows.
+  int64_t tensor_stretches = 2;
 
   /// Of the whole run; those of one data rank are neighbours.
   int64_t world_ranks() const { return data_ranks * tensor_ranks; }

@@ -360,6 +360,11 @@ void DistributionSection::visit(Fields& fields) {
               .help = "What data-parallel ranks share: 1, the optimizer's state; 2, gradients too: reduced in every "
                       "micro-batch, and each rank keeps its part of the sum.",
               .range = between(1, 2)});
+  fields.add({.path = "tensor_stretches",
+              .value = &tensor_stretches,
+              .help = "In how many stretches tensor-parallel ranks exchange a micro-batch's rows, beside the products "
+                      "that read or make them; whole where a rank's rows do not divide so.",
+              .range = between(1, 4)});
   fields.add({.path = "graphs",
               .value = &graphs,
               .help =

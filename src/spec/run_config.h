@@ -222,6 +222,7 @@ struct ClusterSection {
 
 struct DistributionSection {
   int64_t zero = 1;
+  int64_t tensor_stretches = 2;
   bool graphs = false;
   int64_t timeout_seconds = 600;
   std::string secret_file;

@@ -71,7 +71,8 @@ ProgramOptions training_options(const RunConfig& config) {
           .generation = sampling_of(config),
           .data_ranks = config.cluster.data_parallel(),
           .shards_gradients = config.distribution.zero > 1,
-          .tensor_ranks = config.cluster.tp};
+          .tensor_ranks = config.cluster.tp,
+          .tensor_stretches = config.distribution.tensor_stretches};
 }
 
 }  // namespace litespark

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <variant>
 
 #include "spec/program.h"
@@ -23,6 +25,7 @@ Program program_of(int64_t rank, const std::function<void(ModelConfig&, ProgramO
   options.compute = DType::kBF16;
   options.tensor_ranks = kRanks;
   options.tensor_rank = rank;
+  options.tensor_stretches = 1;
   if (change) change(config, options);
   return make_llama_program(config, options, PlainSizes());
 }
@@ -71,6 +74,47 @@ TEST(LlamaTensorRanks, ALayerMakesFourCallsForwardAndSixBackward) {
   const Tape& eval = *program.tape(Phase::kEval);
   EXPECT_EQ(ops_of<op::AllReduce>(eval).size(), 0u);
   EXPECT_EQ(ops_of<op::ReduceScatter>(eval).size(), 3u * 2 + 1);  // and the embedding
+}
+
+TEST(LlamaTensorRanks, RowsThatStretchesDoNotDivideTravelWhole) {
+  for (const int64_t stretches : {3, 5}) {
+    const Program program = program_of(0, [&](ModelConfig&, ProgramOptions& options) {
+      options.tensor_stretches = stretches;  // 32 rows a rank
+    });
+    EXPECT_EQ(count_in_layer<op::AllGather>(*program.tape(Phase::kTrainFirst), 1, "forward.", op::CommGroup::kTensor),
+              2);
+  }
+}
+
+/// The ops of a layer and scope, a letter each: g(ather), r(eduction), w(ait), f(orward), i(nput's gradient), d (the
+/// weight's gradient).
+std::string order_of(const Program& program, int32_t layer, std::string_view scope) {
+  std::string order;
+  for (const TapeEntry& entry : program.tape(Phase::kTrainFirst)->entries()) {
+    if (entry.layer != layer || entry.scope != scope) continue;
+    const std::string_view name = op_name(entry.op);
+    if (name == "all_gather") order += 'g';
+    if (name == "reduce_scatter") order += 'r';
+    if (name == "comm_wait") order += 'w';
+    if (name == "matmul_forward") order += 'f';
+    if (name == "matmul_backward_input") order += 'i';
+    if (name == "matmul_backward_weight") order += 'd';
+  }
+  return order;
+}
+
+// A product of one stretch stands between the call of another and its wait.
+TEST(LlamaTensorRanks, ProductsRunBesideTheStretchesThatTravel) {
+  const Program program =
+      program_of(0, [](ModelConfig&, ProgramOptions& options) { options.tensor_stretches = 2; });
+  EXPECT_EQ(order_of(program, 1, "forward.qkv"), "ggwfwf");
+  EXPECT_EQ(order_of(program, 1, "forward.output"), "frfrww");
+  EXPECT_EQ(order_of(program, 1, "forward.gate_up"), "ggwfwf");
+  EXPECT_EQ(order_of(program, 1, "forward.down"), "frfrww");
+  EXPECT_EQ(order_of(program, 1, "backward.down"), "ggwiwid");
+  EXPECT_EQ(order_of(program, 1, "backward.gate_up"), "ggirirwwdww");
+  EXPECT_EQ(order_of(program, 1, "backward.output"), "ggwiwid");
+  EXPECT_EQ(order_of(program, 1, "backward.qkv"), "ggirirwwdww");
 }
 
 TEST(LlamaTensorRanks, NoRankEverHoldsWholeLogits) {

@@ -139,6 +139,19 @@ TEST(TensorRanks, ThreeShareSixHeadsOrThree) {
   }
 }
 
+// The rows that a rank keeps depend on it, and so does the order in which it adds a norm's gradients.
+TEST(TensorRanks, ExchangeRowsInAnyNumberOfStretches) {
+  for (Case& given : cases(2)) {
+    SCOPED_TRACE(given.name);
+    given.run.options.tensor_stretches = 1;
+    const Outcome expected = train_ranks(2, given.run, kSteps);
+    for (const int64_t stretches : {2, 4}) {
+      given.run.options.tensor_stretches = stretches;
+      expect_near(train_ranks(2, given.run, kSteps), expected, given.loss_limit, given.weight_limit);
+    }
+  }
+}
+
 TEST(TensorRanks, BeginWithTheVeryWeightsOfOne) {
   for (const int ranks : {2, 4}) {
     for (Case& given : cases(ranks)) {
