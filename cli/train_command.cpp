@@ -3,37 +3,29 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <span>
 
 #include "commands.h"
 #include "core/text_table.h"
-#include "data/loader.h"
-#include "data/ranked_source.h"
 #include "io/file.h"
 #include "io/folder_lock.h"
 #include "io/sealed_folder.h"
 #include "launch.h"
 #include "machine.h"
+#include "meter/carbon.h"
 #include "model/self_test.h"
 #include "plan/forecast_report.h"
 #include "plan_forecast.h"
-#include "progress.h"
 #include "report/page.h"
 #include "run_memory.h"
-#include "run_meter.h"
 #include "run_ranks.h"
-#include "run_sensors.h"
 #include "run_setup.h"
 #include "spec/param_cut.h"
 #include "spec/run_program.h"
-#include "stop_request.h"
 #include "text_commands.h"
-#include "train/metrics_log.h"
-#include "train/run_manifest.h"
 #include "train/run_options.h"
-#include "train/run_timeline.h"
 #include "train/shared_text.h"
 #include "training_inputs.h"
+#include "training_run.h"
 #include "tuning_memory.h"
 
 namespace litespark::cli {
@@ -127,16 +119,6 @@ std::optional<int64_t> share_of_free(const RunConfig& config, const Backend& bac
   return *free / (config.cluster.gpus / config.cluster.nodes);
 }
 
-/// Every rank must see what the first sees; throws ConfigError naming what differs.
-void require_same_inputs(const RunIdentity& mine, const RunIdentity& first) {
-  for (const auto& [name, text] : first) {
-    const auto found = mine.find(name);
-    if (found != mine.end() && found->second == text) continue;
-    throw ConfigError("ranks", name + " is not the first rank's", found == mine.end() ? "nothing" : found->second,
-                      text);
-  }
-}
-
 /// What the first rank decides for all before there is a program.
 struct SharedChoices {
   RunConfig config;
@@ -154,203 +136,6 @@ SharedChoices share_choices(Communicator* ranks, Backend& backend, const SharedC
   if (!shared.at("checkpoint").empty()) choices.checkpoint = shared.at("checkpoint");
   return choices;
 }
-
-/// Everything of one run that lives as long as it, on one of its ranks. The first rank, or the only one, writes and
-/// speaks; the others only train.
-class TrainingRun {
- public:
-  struct Start {
-    CheckpointStore store;
-    std::optional<fs::path> checkpoint;  ///< to continue from
-    std::vector<std::string> command;    ///< as typed
-  };
-
-  TrainingRun(const RunConfig& config, Start start, Program program, Backend& backend, RunMemory& memory,
-              Communicator* ranks)
-      : config_(config),
-        out_(config.out),
-        memory_(memory),
-        source_(make_source(config, program, config.data.path)),
-        share_(*source_, static_cast<uint64_t>(program.options.data_ranks),
-               static_cast<uint64_t>(program.options.data_rank)),
-        eval_source_(make_eval_source(config, program)),
-        executor_(std::move(program), backend, ranks),
-        store_(std::move(start.store)),
-        command_(std::move(start.command)),
-        context_{.config = executor_.program().config,
-                 .params = executor_.program().whole_params,
-                 .identity = run_identity(config, executor_.program().config, source_->fingerprint()),
-                 .tuning = is_first() ? from_first_rank(ranks, backend, backend.tuning()) : backend.tuning(),
-                 .run_toml = run_config_toml(config),
-                 .tokenizer_folder = config.data.tokenizer,
-                 .folder_dtype = config.precision.compute},
-        trainer_(executor_, options_of_rank(), [this](uint64_t index) -> const Batch& { return next(index); }),
-        take_sample_(make_sampler(config, executor_)) {
-    executor_.set_debug_sync(config.device.debug_sync);
-    executor_.set_records_communication(config.distribution.graphs);
-    RunIdentity inputs = context_.identity;
-    if (eval_source_) inputs["held-out data"] = eval_source_->fingerprint();
-    require_same_inputs(inputs, from_first_rank(ranks, backend, inputs));
-    if (is_first()) clean_store();
-    if (start.checkpoint) {
-      const ResumedState resumed = read_checkpoint(*start.checkpoint, context_, executor_);
-      trainer_.restore(resumed.progress);
-      totals_ = resumed.totals;
-    } else {
-      fill_weights(executor_, config);
-    }
-    if (!is_first()) return;
-    if (config.checkpoint.at_end || config.checkpoint.every > 0)
-      store_.require_space(checkpoint_bytes(context_.params, context_.folder_dtype));
-    write_text_file(out_ / "run.toml", context_.run_toml);
-    memory_.prepared([this] { return loader_ ? loader_->held_bytes() : 0; });
-  }
-
-  bool is_first() const { return executor_.program().options.world_rank() == 0; }
-
-  /// What every rank but the first does.
-  RunEnd run_silently() {
-    const RunPlan plan = run_plan(config_, eval_source_.get());
-    if (trainer_.steps_done() >= plan.steps) return RunEnd::kFinished;
-    const StopRequest stop(config_.checkpoint.signal);
-    CheckpointSaver saver(executor_, store_, context_, {.is_async = false, .writes = false});
-    return run_training(trainer_, &saver, eval_source_.get(), plan, {.should_stop = StopRequest::is_made});
-  }
-
-  RunEnd run() {
-    RunPlan plan = run_plan(config_, eval_source_.get());
-    append_run_start(out_ / "manifest.json", this_start());
-    if (trainer_.steps_done() >= plan.steps) {
-      std::cout << "nothing to do: " << plan.steps << " steps are done\n";
-      return RunEnd::kFinished;
-    }
-    const StopRequest stop(config_.checkpoint.signal);
-    MetricsLog metrics(out_ / "metrics.jsonl", trainer_.steps_done());
-    RunMeter meter(config_, executor_, totals_);
-    std::cout << meter.headline() << std::flush;
-    RunTimeline timeline(executor_, out_, config_.meter.timeline_every);
-    if (take_sample_) samples_.emplace(out_ / "samples.jsonl", trainer_.steps_done());
-    Progress progress(plan.steps, config_.train.log_every, trainer_.steps_done(), trainer_.tokens_done());
-    CheckpointSaver saver(
-        executor_, store_, context_,
-        {.retention = {.keep_last = config_.checkpoint.keep_last, .keep_every = config_.checkpoint.keep_every},
-         .is_async = config_.checkpoint.async});
-    int64_t tokens_before = trainer_.tokens_done();
-    const RunHooks hooks{.before_step = [&] { timeline.before_step(trainer_.steps_done() + 1); },
-                         .after_step =
-                             [&] {
-                               timeline.after_step(trainer_.steps_done());
-                               watch_memory(metrics, progress);
-                             },
-                         .on_step =
-                             [&](const StepRecord& record) {
-                               totals_.train_seconds += record.seconds;
-                               const StepMeasurements measured = meter.measure(record, record.tokens - tokens_before);
-                               tokens_before = record.tokens;
-                               metrics.add(record, measured);
-                               timeline.add(record);
-                               progress.show(record, measured);
-                             },
-                         .on_eval =
-                             [&](int64_t step, const EvalResult& result) {
-                               metrics.add_eval(step, result);
-                               progress.show_eval(step, result);
-                               timeline.add_eval(result);
-                             },
-                         .on_save =
-                             [&](int64_t step, double seconds) {
-                               metrics.add_save(step, seconds);
-                               timeline.add_save(seconds);
-                             },
-                         .sample = [&](int64_t step) { sample(step, progress, timeline); },
-                         .should_stop = StopRequest::is_made,
-                         .totals =
-                             [&] {
-                               meter.update(totals_);
-                               return totals_;
-                             }};
-    const RunEnd end = run_training(trainer_, &saver, eval_source_.get(), plan, hooks);
-    progress.note((end == RunEnd::kStopped ? "stopped; saved "
-                   : plan.saves_at_end     ? "done; saved "
-                                           : "done; newest ") +
-                  (store_.newest() ? store_.path_of(*store_.newest()).string() : "checkpoint: none"));
-    progress.note(timeline.finish() + memory_.finish() + meter.finish(trainer_.steps_done(), trainer_.tokens_done()));
-    return end;
-  }
-
- private:
-  TrainerOptions options_of_rank() {
-    TrainerOptions options = trainer_options(config_);
-    if (is_first()) return options;
-    const bool is_gpu = executor_.backend().device() == Device::kCuda;
-    energy_.emplace(config_, is_gpu, executor_.program().options.world_rank());
-    options.joules_of_rank = [this] { return energy_->joules(); };
-    return options;
-  }
-
-  void clean_store() {
-    for (const std::string& name : store_.clean()) {
-      std::cerr << "litespark: warning: " << store_.folder().string() << "/" << name
-                << " has no COMPLETE marker; it is set aside as incomplete-" << name << "\n";
-    }
-  }
-
-  void watch_memory(MetricsLog& metrics, Progress& progress) {
-    for (const std::string& warning : memory_.after_step(trainer_.steps_done())) {
-      metrics.add_warning(trainer_.steps_done(), warning);
-      progress.note("warning: " + warning);
-    }
-    if (const std::string text = memory_.settled(); !text.empty()) progress.note(text);
-  }
-
-  void sample(int64_t step, Progress& progress, RunTimeline& timeline) {
-    const double start = monotonic_seconds();
-    const std::optional<TextSample> text = take_sample_(step, StopRequest::is_made);
-    timeline.add_sample(monotonic_seconds() - start);
-    if (!text) return;
-    samples_->add(*text);
-    progress.show_sample(*text);
-  }
-
-  RunStart this_start() const {
-    return {.time = utc_time_text(),
-            .from_step = trainer_.steps_done(),
-            .command = command_,
-            .versions = program_versions(),
-            .hardware = machine_facts(executor_.backend()),
-            .hashes = {{"config", hash_bytes(std::as_bytes(std::span(context_.run_toml)))},
-                       {"data", context_.identity.at("data")},
-                       {"tokenizer", context_.identity.at("tokenizer")}},
-            .tuning = context_.tuning};
-  }
-
-  /// The loader starts where the trainer stands, which a resume decides.
-  const Batch& next(uint64_t index) {
-    if (!loader_) {
-      loader_.emplace(share_, Loader::Options{.shape = executor_.program().options.batch,
-                                              .workers = config_.data.workers,
-                                              .first_index = index});
-    }
-    return loader_->get(index);
-  }
-
-  const RunConfig& config_;
-  fs::path out_;
-  RunMemory& memory_;
-  std::unique_ptr<BatchSource> source_;
-  RankedSource share_;
-  std::unique_ptr<BatchSource> eval_source_;
-  Executor executor_;
-  CheckpointStore store_;
-  std::vector<std::string> command_;
-  CheckpointContext context_;
-  std::optional<Loader> loader_;
-  std::optional<RankEnergy> energy_;  ///< of every rank but the first, which has a RunMeter
-  Trainer trainer_;
-  TakeSample take_sample_;
-  std::optional<SampleLog> samples_;
-  RunTotals totals_;
-};
 
 class TrainCommand final : public Command {
  public:
