@@ -8,7 +8,6 @@
 #include <chrono>
 #include <map>
 #include <span>
-#include <sstream>
 
 #include "core/memory_pattern.h"
 #include "core/text_table.h"
@@ -32,13 +31,6 @@ constexpr int64_t kFileBytes = int64_t{64} << 20;
 constexpr double kTrainingLimit = 1e-3;
 /// Two threads that are hardly faster than one share a core with each other or with another job.
 constexpr double kWorthASecondThread = 1.3;
-
-std::string short_number(double value) {
-  std::ostringstream stream;
-  stream.precision(2);
-  stream << value;
-  return stream.str();
-}
 
 std::string joined(const std::map<std::string, std::string>& facts) {
   std::string text;
@@ -148,7 +140,7 @@ std::vector<Check> check_training(Backend& backend, const std::filesystem::path&
                       .outcome = found.pass ? Outcome::kPass : Outcome::kFail,
                       .detail = found.limit == 0
                                     ? (found.pass ? "bit-equal" : "bits differ")
-                                    : "error " + short_number(found.error) + ", limit " + short_number(found.limit)});
+                                    : "error " + short_text(found.error) + ", limit " + short_text(found.limit)});
   }
   return checks;
 }
@@ -168,13 +160,13 @@ std::vector<Check> check_instruction_sets() {
     const SmallTraining first = train(isa);
     const double difference = training_difference(first, generic);
     Check check{.name = name, .detail = "two trainings with the same bits"};
-    if (isa != CpuIsa::kGeneric) check.detail += "; " + short_number(difference) + " from generic";
+    if (isa != CpuIsa::kGeneric) check.detail += "; " + short_text(difference) + " from generic";
     if (!is_same_training(first, train(isa))) {
       check.outcome = Outcome::kHardware;
       check.detail = "two runs of the same training differ";
     } else if (!(difference <= kTrainingLimit)) {
       check.outcome = Outcome::kFail;
-      check.detail += ", limit " + short_number(kTrainingLimit);
+      check.detail += ", limit " + short_text(kTrainingLimit);
     }
     checks.push_back(std::move(check));
   }
@@ -191,10 +183,10 @@ std::vector<Check> check_threads() {
     bits.detail = "one thread and all differ in bits";
   }
   const double ratio = measure_matmul_rate(*two, DType::kF32) / measure_matmul_rate(*one, DType::kF32);
-  Check scaling{.name = "thread scaling", .detail = "two threads are " + short_number(ratio) + " times one"};
+  Check scaling{.name = "thread scaling", .detail = "two threads are " + short_text(ratio) + " times one"};
   if (ratio < kWorthASecondThread) {
     scaling.outcome = Outcome::kNote;
-    scaling.detail += ", less than " + short_number(kWorthASecondThread) +
+    scaling.detail += ", less than " + short_text(kWorthASecondThread) +
                       ": another job holds a core, or there is only one; see device.threads";
   }
   return {std::move(bits), std::move(scaling)};

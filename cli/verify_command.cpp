@@ -2,7 +2,6 @@
 // `litespark verify`: a reference dump's numbers against ours.
 #include <algorithm>
 #include <iostream>
-#include <sstream>
 
 #include "commands.h"
 #include "core/json_text.h"
@@ -13,13 +12,6 @@
 
 namespace litespark::cli {
 namespace {
-
-std::string short_number(double value) {
-  std::ostringstream stream;
-  stream.precision(2);
-  stream << value;
-  return stream.str();
-}
 
 std::string report_json(const VerifyReport& report) {
   std::string checks;
@@ -35,7 +27,7 @@ std::string report_json(const VerifyReport& report) {
 std::string report_text(const VerifyReport& report) {
   TextTable table({"check", "error", "limit", ""});
   for (const VerifyCheck& check : report.checks) {
-    table.add({check.name, short_number(check.error), short_number(check.limit), check.pass ? "pass" : "FAIL"});
+    table.add({check.name, short_text(check.error), short_text(check.limit), check.pass ? "pass" : "FAIL"});
   }
   const auto failed = std::count_if(report.checks.begin(), report.checks.end(), [](const auto& c) { return !c.pass; });
   return table.to_string() + "\n" + report.kind + ": " + std::to_string(report.checks.size()) + " checks, " +

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <sstream>
 #include <string_view>
 
 namespace litespark {
@@ -74,6 +75,13 @@ std::string bytes_text(int64_t bytes) {
     ++unit;
   }
   return fixed_text(value, unit == 0 ? 0 : unit < 3 ? 1 : 2) + " " + std::string(kUnits[unit]);
+}
+
+std::string short_text(double value) {
+  std::ostringstream stream;
+  stream.precision(2);
+  stream << value;
+  return stream.str();
 }
 
 std::string count_text(int64_t count) {

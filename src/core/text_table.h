@@ -27,6 +27,8 @@ class TextTable {
 std::string fixed_text(double value, int decimals = 1);
 /// The same at the end of `out`, which need not grow when it has the room.
 void append_fixed(std::string& out, double value, int decimals = 1);
+/// "1.2e-05": two figures.
+std::string short_text(double value);
 /// "12.3 MiB": the largest binary unit that keeps the number at 1 or above, two decimals from GiB on.
 std::string bytes_text(int64_t bytes);
 /// "5.82 M", "1.24 B": parameters and tokens.

@@ -13,12 +13,6 @@ namespace {
 
 constexpr int kFormatVersion = 1;
 
-int64_t get_count(const JsonFields& fields, const char* name) {
-  const int64_t value = fields.get_int(name);
-  if (value < 0) throw DataError(fields.label(name), "must not be negative", value, "0 or more");
-  return value;
-}
-
 const nlohmann::json& get_list(const nlohmann::json& json, const char* name, const std::string& where) {
   const auto found = json.find(name);
   if (found == json.end() || !found->is_array()) throw DataError(where + ": " + name, "must be a list");
@@ -32,9 +26,9 @@ ShardDescription parse_fields(const nlohmann::json& json, const std::string& whe
                     fields.get_int("format_version"), kFormatVersion);
   }
   ShardDescription description{.tokenizer_hash = fields.get_string("tokenizer_hash"),
-                               .vocab_size = get_count(fields, "vocab_size"),
-                               .token_bytes = static_cast<int>(get_count(fields, "token_bytes")),
-                               .text_bytes = get_count(fields, "text_bytes")};
+                               .vocab_size = fields.get_count("vocab_size"),
+                               .token_bytes = static_cast<int>(fields.get_count("token_bytes")),
+                               .text_bytes = fields.get_count("text_bytes")};
   if (description.vocab_size == 0) throw DataError(fields.label("vocab_size"), "must be positive", 0, "1 or more");
   if (description.token_bytes != token_bytes_of(description.vocab_size)) {
     throw DataError(fields.label("token_bytes"), "does not fit the vocabulary", description.token_bytes,
@@ -43,14 +37,13 @@ ShardDescription parse_fields(const nlohmann::json& json, const std::string& whe
   for (const auto& item : get_list(json, "shards", where)) {
     const JsonFields shard(item, where, "shards.");
     description.shards.push_back({.name = shard.get_string("name"),
-                                  .tokens = get_count(shard, "tokens"),
-                                  .documents = get_count(shard, "documents")});
+                                  .tokens = shard.get_count("tokens"),
+                                  .documents = shard.get_count("documents")});
   }
   for (const auto& item : get_list(json, "sources", where)) {
     const JsonFields source(item, where, "sources.");
-    description.sources.push_back({.name = source.get_string("name"),
-                                   .hash = source.get_string("xxh3_128"),
-                                   .bytes = get_count(source, "bytes")});
+    description.sources.push_back(
+        {.name = source.get_string("name"), .hash = source.get_string("xxh3_128"), .bytes = source.get_count("bytes")});
   }
   return description;
 }

@@ -56,12 +56,6 @@ std::vector<ShardPlan> plan_shards(const ParamTable& table, const HfWriteOptions
   return shards;
 }
 
-std::vector<int64_t> extents(const Shape& shape) {
-  std::vector<int64_t> result;
-  for (int dim = 0; dim < shape.rank(); ++dim) result.push_back(shape[dim]);
-  return result;
-}
-
 void write_shard(const fs::path& path, const ShardPlan& shard, DType dtype, const ProvidePart& provide) {
   std::vector<SafetensorsWriter::Declaration> declared;
   std::map<std::string, Item> items;

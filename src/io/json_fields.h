@@ -34,6 +34,12 @@ class JsonFields {
     if (!value->is_number_integer()) wrong_type(name, *value, "an integer");
     return value->get<int64_t>();
   }
+  /// As get_int, of what cannot be negative.
+  int64_t get_count(const char* name) const {
+    const int64_t value = get_int(name);
+    if (value < 0) throw DataError(label(name), "must not be negative", value, "0 or more");
+    return value;
+  }
   double get_real(const char* name, std::optional<double> fallback = {}) const {
     const nlohmann::json* const value = find(name);
     if (value == nullptr) return or_missing(name, fallback);

@@ -195,6 +195,12 @@ void check_layout(std::vector<SafetensorsTensor>& tensors, int64_t data_bytes, s
 
 }  // namespace
 
+std::vector<int64_t> extents(const Shape& shape) {
+  std::vector<int64_t> result;
+  for (int dim = 0; dim < shape.rank(); ++dim) result.push_back(shape[dim]);
+  return result;
+}
+
 std::string_view safetensors_dtype_name(SafetensorsDType dtype) {
   return row_of(dtype).name;
 }

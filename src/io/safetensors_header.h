@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/shape.h"
+
 namespace litespark {
 
 /// The element types of the format that fill whole bytes; the 4- and 6-bit ones are refused.
@@ -58,6 +60,9 @@ inline constexpr int64_t kMaxSafetensorsHeaderBytes = 100000000;
 /// second.
 inline constexpr int64_t kMaxSafetensorsTensors = 100000;
 inline constexpr int64_t kMaxSafetensorsRank = 16;
+
+/// A shape as files list it.
+std::vector<int64_t> extents(const Shape& shape);
 
 /// Parses the JSON text and checks it against the number of bytes that follow it in the file. Refused with a DataError
 /// that starts with `where`: whatever parse_json refuses; anything but an object of {dtype, shape, data_offsets} and

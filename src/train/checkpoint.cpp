@@ -41,12 +41,6 @@ auto param_values(Flat& flat, const ParamSpec& param) {
                                  static_cast<size_t>(param.shape.num_elements()));
 }
 
-std::vector<int64_t> extents(const Shape& shape) {
-  std::vector<int64_t> result;
-  for (int dim = 0; dim < shape.rank(); ++dim) result.push_back(shape[dim]);
-  return result;
-}
-
 void write_optimizer(const fs::path& path, const TrainingSnapshot& snapshot, const CheckpointContext& context) {
   std::vector<SafetensorsWriter::Declaration> declared;
   std::map<std::string, std::span<const float>> values;

@@ -27,12 +27,6 @@ double exact_double(const std::string& text, const std::string& where) {
   return std::bit_cast<double>(uint64_t{std::stoull(text, nullptr, 16)});
 }
 
-int64_t get_count(const JsonFields& fields, const char* name) {
-  const int64_t value = fields.get_int(name);
-  if (value < 0) throw DataError(fields.label(name), "must not be negative", value, "0 or more");
-  return value;
-}
-
 std::map<std::string, std::string> get_texts(const JsonFields& fields, const char* name) {
   const nlohmann::json* const object = fields.find_object(name);
   if (object == nullptr) throw DataError(fields.label(name), "is missing");
@@ -51,11 +45,11 @@ CheckpointState parse_fields(const nlohmann::json& json, const std::string& wher
                     fields.get_int("format_version"), kFormatVersion);
   }
   CheckpointState state;
-  state.progress.steps_done = get_count(fields, "steps_done");
-  state.progress.tokens_done = get_count(fields, "tokens_done");
-  state.progress.skipped_in_a_row = get_count(fields, "skipped_in_a_row");
-  state.progress.optimizer_steps = get_count(fields, "optimizer_steps");
-  state.progress.skipped_steps = get_count(fields, "skipped_steps");
+  state.progress.steps_done = fields.get_count("steps_done");
+  state.progress.tokens_done = fields.get_count("tokens_done");
+  state.progress.skipped_in_a_row = fields.get_count("skipped_in_a_row");
+  state.progress.optimizer_steps = fields.get_count("optimizer_steps");
+  state.progress.skipped_steps = fields.get_count("skipped_steps");
   const nlohmann::json* const norms = fields.find("recent_norms");
   if (norms == nullptr || !norms->is_array()) throw DataError(fields.label("recent_norms"), "must be a list");
   for (const auto& norm : *norms) {

@@ -2,7 +2,6 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "meter/energy.h"
 #include "model/weights.h"
 #include "train/corruption_check.h"
 
@@ -19,12 +19,6 @@ namespace {
 
 /// Steps whose norms the spike guard compares with; fewer than this many seen: no judgement yet.
 constexpr size_t kSpikeWindow = 32;
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::optional<Fp8Losses> fp8_losses(const StepState& state) {
   if (state.fp8_inputs == 0) return std::nullopt;
@@ -65,10 +59,10 @@ std::optional<Trainer::MicroBatches> Trainer::run_micro_batches(const StepState&
   MicroBatches done;
   for (int64_t micro = 0; micro < options_.accumulation; ++micro) {
     if (micro > 0 && !has_peers() && should_stop()) return std::nullopt;
-    const Clock::time_point asked = Clock::now();
+    const double asked = monotonic_seconds();
     executor_.enter("data.wait");
     const Batch& batch = next_batch_(static_cast<uint64_t>(steps_done_ * options_.accumulation + micro));
-    done.data_wait_seconds += seconds_since(asked);
+    done.data_wait_seconds += monotonic_seconds() - asked;
     executor_.enter("data.upload");
     upload_batch(executor_, batch);
     done.tokens += batch.tokens_used();

@@ -35,6 +35,12 @@ TEST(TextTable, ANumberThatIsNoneHasNoSign) {
   EXPECT_EQ(fixed_text(-std::numeric_limits<double>::quiet_NaN(), 3), "nan");
 }
 
+TEST(TextTable, ShortTextHasTwoFigures) {
+  EXPECT_EQ(short_text(0.0000123), "1.2e-05");
+  EXPECT_EQ(short_text(2.04), "2");
+  EXPECT_EQ(short_text(0.15), "0.15");
+}
+
 TEST(TextTable, CountsTakeLetters) {
   EXPECT_EQ(count_text(999), "999");
   EXPECT_EQ(count_text(1500), "1.5 k");
