@@ -96,8 +96,9 @@ TEST_F(PrepareTest, HoldingOutNoneOfTooFewDocumentsIsRefusedAndNothingIsLeftBehi
 }
 
 TEST_F(PrepareTest, TextThatTheTokenizerRefusesIsNamedWithItsFileAndDocument) {
-  write_plain(folder / "tokenizer.json",
-              R"({"version": "1.0", "model": {"type": "BPE", "unk_token": "<unk>", "vocab": {"a": 0, "b": 1}, "merges": []}})");
+  write_plain(
+      folder / "tokenizer.json",
+      R"({"version": "1.0", "model": {"type": "BPE", "unk_token": "<unk>", "vocab": {"a": 0, "b": 1}, "merges": []}})");
   write_plain(folder / "good.txt", "ab\nba\n");
   write_plain(folder / "bad.txt", "ab\nbz\n");
   config.tokenizer.path = (folder / "tokenizer.json").string();

@@ -7,6 +7,7 @@ import argparse
 import pathlib
 import sys
 
+import claim_rules
 import fault_rules
 import formatting
 import function_length
@@ -33,6 +34,7 @@ RULES = {
     "packages": package_rules.packages,
     "untested": structure_rules.untested,
     "faults": fault_rules.faults,
+    "claims": claim_rules.claims,
     "formatting": formatting.formatting,
 }
 SKIPPED = 77

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import check
+import claim_rules
 import fault_rules
 import formatting
 import package_rules
@@ -35,7 +36,8 @@ TIDY = {
     "cli/main.cpp": SOURCE + "#include <cstdio>\nint main() { return std::" + "puts(\"hello\"); }\n",
     "tests/core/test_shape.cpp": SOURCE + "#include <gtest/gtest.h>\n\n// fault:A1\nTEST(Shape, HasRank) { rank(); }\n",
     fault_rules.TABLE: "| fault | what | tests |\n| --- | --- | --- |\n| fault:A1 | a rank is lost | `Shape.HasRank` |\n",
-    "tests/ops/cpu/test_add.cpp": SOURCE,
+    claim_rules.TABLE: "| id | here |\n| --- | --- |\n| claim:C1 | `tests/ops/cpu/test_add.cpp` |\n| claim:L2 | x |\n",
+    "tests/ops/cpu/test_add.cpp": SOURCE + '// claim:C1\nFinding finding{.claim = "L2"};\n',
     structure_rules.ARROWS: "core:\ndist: core\nops: core\nops_cpu: core ops\nmodel: core ops\ncli: core ops ops_cpu model\n",
     structure_rules.UNTESTED: "",
     package_rules.PACKAGES: "# header, package\nzlib.h zlib1g-dev\ngtest/ libgtest-dev\nzstd.h libzstd-dev\ngloo/ libgloo-dev\n",
@@ -114,6 +116,11 @@ PLANTED = [
     ("faults", fault_rules.TABLE, "| fault:A1 | a rank is lost | `Shape.HasRank` |\n| fault:A2 | x | `Shape.HasRank` |\n"),
     ("faults", fault_rules.TABLE, "| fault:A1 | a rank is lost | |\n"),
     ("faults", "tests/core/test_size.cpp", SOURCE + "// fault:B1\nTEST(Size, IsThere) { size(); }\n"),
+    ("claims", claim_rules.TABLE, "| claim:C1 | x |\n| claim:C1 | x |\n| claim:L2 | x |\n"),
+    ("claims", claim_rules.TABLE, "| claim:C1 | `tests/absent.cpp` |\n| claim:L2 | x |\n"),
+    ("claims", claim_rules.TABLE, "| claim:C1 | x |\n| claim:L2 | x |\n| claim:L3 | x |\n"),
+    ("claims", "tests/core/test_size.cpp", SOURCE + "// claim:C2\n"),
+    ("claims", "src/core/size.h", HEADER + 'Finding finding{.claim = "L7"};\n'),
     ("formatting", "src/core/other.h", HEADER + "int   rank( );\n"),
 ]
 
