@@ -19,8 +19,6 @@
 namespace litespark::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Every rank must see what the first sees; throws ConfigError naming what differs.
 void require_same_inputs(const RunIdentity& mine, const RunIdentity& first) {
   for (const auto& [name, text] : first) {
