@@ -133,7 +133,7 @@ std::string free_port() {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   socklen_t size = sizeof(address);
-  bind(socket_number, reinterpret_cast<sockaddr*>(&address), size);
+  EXPECT_EQ(bind(socket_number, reinterpret_cast<sockaddr*>(&address), size), 0);
   getsockname(socket_number, reinterpret_cast<sockaddr*>(&address), &size);
   close(socket_number);
   return std::to_string(ntohs(address.sin_port));
