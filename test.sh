@@ -33,7 +33,7 @@ stop_on_failure() {
   shift
   "$@" || { failed=$((failed + 1)); finish; }
 }
-nccl_targets() { ninja -C build/cuda -t targets all | grep -oE '^(test_dist_nccl|bench_nccl):' | tr -d :; }
+nccl_targets() { ninja -C build/cuda -t targets all | grep -oE '^(test_dist_nccl|test_gpu_layouts|bench_nccl|bench_cuda_ranks):' | tr -d :; }
 find_nvcc() { command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null; }
 
 stop_on_failure "packages" tools/install.sh test
