@@ -16,7 +16,10 @@ out=${OUT:-$build/results}
 gpus=${GPUS:-$(nvidia-smi --list-gpus | wc -l)}
 config=${CONFIG:-configs/llama-3.2-3b.toml}
 steps=${STEPS:-10}
-cases=${CASES:-1,$gpus,${gpus}t$gpus}
+# 1, 2, 4 ... GPUs that share the optimizer, and all of them in replicas of 2, 4 ...
+shared=1 replicas=
+for ((n = 2; n <= gpus; n *= 2)); do shared+=,$n replicas+=,${gpus}t$n; done
+cases=${CASES:-$shared$replicas}
 mkdir -p "$out"
 nccl=$(python3 -c 'import nvidia.nccl,os;print(list(nvidia.nccl.__path__)[0])' 2>/dev/null)
 cudnn=$(python3 -c 'import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0])' 2>/dev/null)
@@ -70,7 +73,7 @@ for stage in ${*:-train ddp plan test faults nccl}; do
     train)
       nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.draw,memory.used --format=csv,noheader
       timeout 300 "$build/bench/bench_cuda_ranks" "$config" "$steps" "$cases" 2>&1 | tee "$out/ranks.log"
-      timeout 300 "$build/bench/bench_cuda_ranks" "$config" "$steps" "1,$gpus" --precision.matmul=fp8 2>&1 | tee "$out/ranks_fp8.log"
+      timeout 300 "$build/bench/bench_cuda_ranks" "$config" "$steps" "$shared" --precision.matmul=fp8 2>&1 | tee "$out/ranks_fp8.log"
       ;;
     ddp)
       (cd bench && timeout 200 torchrun --nproc_per_node="$gpus" peer_pytorch_ddp.py 3b:2:autocast 3b:4:bf16) \
