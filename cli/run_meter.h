@@ -57,8 +57,8 @@ class RunMeter {
   EnergyAccount process_;  ///< since this start
   EnergyAccount stretch_;  ///< since the last record of energy.jsonl
   PowerWindow power_;
-  Sensors sensors_;        ///< on their way into meter_
-  ToldEnergy* others_;     ///< in meter_: the other ranks' devices; nullptr with one rank
+  Sensors sensors_;     ///< on their way into meter_
+  ToldEnergy* others_;  ///< in meter_: the other ranks' devices; nullptr with one rank
   EnergyMeter meter_;
 };
 

@@ -36,8 +36,8 @@ struct EnergyAccount {
   EnergyMethod overall_method() const { return is_known() ? method : EnergyMethod::kUnavailable; }
 };
 
-/// Power to show step by step. A board's counter moves a few times a second, so a step of milliseconds has its joules at
-/// best in a neighbour: this is the mean over the last stretch of at least `kSeconds`, or over what there is so far.
+/// Power to show step by step. A board's counter moves a few times a second, so a step of milliseconds has its joules
+/// at best in a neighbour: this is the mean over the last stretch of at least `kSeconds`, or over what there is so far.
 class PowerWindow {
  public:
   static constexpr double kSeconds = 1.0;

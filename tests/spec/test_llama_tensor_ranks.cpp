@@ -105,8 +105,7 @@ std::string order_of(const Program& program, int32_t layer, std::string_view sco
 
 // A product of one stretch stands between the call of another and its wait.
 TEST(LlamaTensorRanks, ProductsRunBesideTheStretchesThatTravel) {
-  const Program program =
-      program_of(0, [](ModelConfig&, ProgramOptions& options) { options.tensor_stretches = 2; });
+  const Program program = program_of(0, [](ModelConfig&, ProgramOptions& options) { options.tensor_stretches = 2; });
   EXPECT_EQ(order_of(program, 1, "forward.qkv"), "ggwfwf");
   EXPECT_EQ(order_of(program, 1, "forward.output"), "frfrww");
   EXPECT_EQ(order_of(program, 1, "forward.gate_up"), "ggwfwf");
