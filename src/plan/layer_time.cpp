@@ -211,11 +211,13 @@ double attention_rate(const Hardware& hardware, AttentionKernel kernel, double l
   double share = is_backward ? rates.vendor_backward : rates.vendor_forward;
   if (kernel == AttentionKernel::kFlash1) share = rates.flash1;
   if (kernel == AttentionKernel::kFlash2) share = (is_backward ? 0.85 : 1) * rates.flash2;
-  // Short sequences leave the masked diagonal and the start of each tile row (measured on an H200).
+  // Short sequences leave the masked diagonal and the start of each tile row.
   const double relative = std::min(1.0, width / rates.full_width);
   const bool is_vendor_backward = is_backward && kernel == AttentionKernel::kVendor;
-  const double half = is_vendor_backward ? 2.25 * rates.half_length / std::sqrt(relative) : rates.half_length;
-  const double narrow = is_vendor_backward ? std::cbrt(relative) : std::sqrt(relative);
+  const double half = (is_vendor_backward ? 2.25 : 1) * rates.half_length;
+  // What heads of 64 lose forward; backward waits for shared memory whatever the width
+  // (bench/results/2026-11-30-h200-attention-backward.txt).
+  const double narrow = is_vendor_backward ? 1 : std::sqrt(std::sqrt(relative));
   return hardware.peak_flops(false) * share * narrow * length / (length + half);
 }
 

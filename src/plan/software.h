@@ -14,6 +14,14 @@ namespace litespark {
 /// Who allocates what: Megatron's flat buffers, or PyTorch's fully sharded layers (FSDP, ZeRO-3).
 enum class MemoryRule : uint8_t { kFlat, kSharded };
 
+/// What a program's kernels reach of what Hardware says of the best known ones, on GPUs; a CPU's figures are of our
+/// own.
+struct KernelShares {
+  double matmul = 1;
+  double half_k = 1;
+  double attention = 1;
+};
+
 struct Software {
   std::string name = "fused kernels, sharded optimizer";
   AttentionKernel attention = AttentionKernel::kVendor;
@@ -36,7 +44,10 @@ struct Software {
   /// Gaps between kernels, clocks under load, the slowest rank: what published runs of all programs together lose.
   double stretch = 1.07;
   bool caches_fp8_weights = true;  ///< casts weights once a step rather than once a micro-batch
+  KernelShares kernels;
 };
+
+Hardware with_kernels(Hardware hardware, const KernelShares& kernels);
 
 /// Our own trainer.
 Software litespark_software();

@@ -117,10 +117,10 @@ std::vector<std::pair<const char*, double>> step_parts(const StepSeconds& step) 
           {"update", step.optimizer}};
 }
 
-StepSeconds step_seconds(const Workload& workload, const Software& software, const Hardware& hardware,
-                         double slowness) {
+StepSeconds step_seconds(const Workload& workload, const Software& software, const Hardware& machine, double slowness) {
   check_workload(workload);
-  hardware.validate();
+  machine.validate();
+  const Hardware hardware = with_kernels(machine, software.kernels);
   const StageSeconds stage = stage_seconds(workload, software, hardware);
   const double passes = workload.micro_batches();
   const Layout& layout = workload.layout;

@@ -34,7 +34,7 @@ std::vector<std::pair<const char*, double>> step_parts(const StepSeconds& step);
 
 /// `slowness` is what a measured step of this hardware takes, over what is predicted (1: the data sheet). Throws
 /// ConfigError through check_workload.
-StepSeconds step_seconds(const Workload& workload, const Software& software, const Hardware& hardware,
+StepSeconds step_seconds(const Workload& workload, const Software& software, const Hardware& machine,
                          double slowness = 1);
 
 }  // namespace litespark

@@ -7,21 +7,17 @@
 
 #include "plan/collective_time.h"
 #include "plan/layer_time.h"
+#include "plan/software.h"
 #include "plan/tape_cost.h"
 
 namespace litespark {
 namespace {
 
-/// Our matmuls are chosen by timing a library's plans, where others take its first guess: what that is worth on the
-/// H200's measured runs (docs/planner.md).
-Hardware with_searched_matmuls(Hardware hardware, DType compute) {
-  constexpr double kEfficiency = 1.0;
-  constexpr double kHalfK = 0.1;
-  hardware.matmul_efficiency = std::min(1.0, kEfficiency * hardware.matmul_efficiency);
-  hardware.matmul_half_k *= kHalfK;
+Hardware hardware_in(DType compute, const Hardware& hardware) {
+  Hardware own = with_kernels(hardware, litespark_software().kernels);
   // Half as many 32-bit numbers fit a vector or a matrix unit.
-  if (compute == DType::kF32) hardware.bf16_tflops /= 2;
-  return hardware;
+  if (compute == DType::kF32) own.bf16_tflops /= 2;
+  return own;
 }
 
 /// Walks over the tapes of a step with two clocks: the ops', and the communicator's.
@@ -29,7 +25,7 @@ class TapeClock {
  public:
   TapeClock(const Program& program, const Hardware& hardware)
       : program_(program),
-        hardware_(with_searched_matmuls(hardware, program.options.compute)),
+        hardware_(hardware_in(program.options.compute, hardware)),
         data_(strided_group(program.options.data_ranks, program.options.tensor_ranks, hardware)),
         tensor_(strided_group(program.options.tensor_ranks, 1, hardware)),
         world_(strided_group(program.options.world_ranks(), 1, hardware)) {}

@@ -65,6 +65,9 @@ TEST(RunForecast, ScalingStartsAtTheForecast) {
 
 TEST(RunForecast, TensorParallelismGoesByItsTapesToo) {
   RunConfig config = small_run();
+  // Products that take longer than their start.
+  config.model.hidden_size = 2048;
+  config.model.intermediate_size = 8192;
   const RunForecast one = forecast(config);
   config.cluster.gpus = 4;
   config.cluster.tp = 2;

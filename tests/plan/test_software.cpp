@@ -31,5 +31,15 @@ TEST(Software, OptionsOfARunAreReadFromItsRemarks) {
   EXPECT_TRUE(software_in_text("Megatron-LM", "cross entropy fusion", "bf16").fused_loss);
 }
 
+TEST(Software, OurKernelsShareOnlyWhatFiguresOfGpusSay) {
+  const KernelShares kernels = litespark_software().kernels;
+  const Hardware h200 = hardware_named("h200");
+  EXPECT_GT(with_kernels(h200, kernels).matmul_efficiency, h200.matmul_efficiency);
+  EXPECT_LT(with_kernels(h200, kernels).attention.vendor_backward, h200.attention.vendor_backward);
+  const Hardware cpu = hardware_named("cpu");
+  EXPECT_EQ(with_kernels(cpu, kernels).matmul_efficiency, cpu.matmul_efficiency);
+  EXPECT_EQ(with_kernels(h200, Software{}.kernels).matmul_half_k, h200.matmul_half_k);
+}
+
 }  // namespace
 }  // namespace litespark
