@@ -30,6 +30,10 @@ constexpr double kOneCardShare = 0.85;
 /// Of the link, for both directions of a reduction in the switch; later links give up more to it.
 constexpr double kSwitchShare = 0.69;
 constexpr double kLaterSwitchShare = 0.6;
+/// Of a step, that the last one of a ring takes longer: it only receives. Two H200 reach 65 % of the link in a
+/// reduce-scatter, 68 in an all-gather and 75 in an all-reduce (bench/results/2026-11-30-h200-x2-nccl.json), eight 80
+/// to 82.
+constexpr double kLastStep = 0.25;
 /// The first pieces of a large array cross the group before the pipeline is full: as long as this many bytes take.
 constexpr double kPipelineBytes = 24.0 * (1 << 20);
 /// Host and launch time that a caller sees.
@@ -60,8 +64,8 @@ double ring_seconds(Collective kind, double bytes, const Group& group, double ra
     const double latency = kRingBase[p] + (steps - across) * kRingHop[p] + across * kRingNetworkHop[p];
     const double fill = p == 2 ? std::min(bytes, kPipelineBytes) / rate : 0;
     const double stretch = p == 2 && group.nodes() > 1 ? kRingStretch : 1;
-    best =
-        std::min(best, 1e-6 * latency * stretch + fill + bus_factor(kind, ranks) * bytes / (rate * kProtocolShare[p]));
+    const double travel = bus_factor(kind, ranks) * bytes * (1 + kLastStep / steps) / (rate * kProtocolShare[p]);
+    best = std::min(best, 1e-6 * latency * stretch + fill + travel);
   }
   return best;
 }
@@ -130,6 +134,21 @@ double collective_seconds(Collective kind, double bytes, const Group& group, con
     }
   }
   return best + 1e-6 * kLaunch;
+}
+
+double ring_memory_bytes(Collective kind, double bytes, double ranks) {
+  const double ends = kind == Collective::kAllReduce || kind == Collective::kReduceScatter ? 2 : 1;
+  return (3 * bus_factor(kind, ranks) + ends / ranks) * bytes;
+}
+
+double contention_seconds(Collective kind, double bytes, double ranks, const Hardware& hardware) {
+  // The bandwidth is gone: matmuls beside a reduce-scatter of 400 MB lost 0.25 ms, its 1 GB at the memory's rate. So
+  // is, at the limit of power, the energy: a copy at that rate takes 0.48 to 0.68 of what lies between idle and the
+  // limit.
+  constexpr double kPower = 0.6;
+  // A byte over the link is counted as one through memory.
+  const double moved = ring_memory_bytes(kind, bytes, ranks) + bus_factor(kind, ranks) * bytes;
+  return (1 + kPower) * moved / hardware.memory_rate();
 }
 
 double ring_formula_seconds(double bytes, double ranks, double alpha, double beta) {

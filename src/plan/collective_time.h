@@ -9,8 +9,8 @@
 
 namespace litespark {
 
-/// Of a device's one-way link rate, what collectives are seen to reach on every part.
-inline constexpr double kLinkShare = 0.8;
+/// Of a device's one-way link rate, what the inner steps of a ring are seen to reach on every part.
+inline constexpr double kLinkShare = 0.83;
 
 enum class Collective : uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
 
@@ -34,6 +34,13 @@ double ring_rate(const Group& group, const Hardware& hardware, bool one_network_
 /// Seconds for arrays of `bytes` (all-gather and reduce-scatter: of the whole array).
 double collective_seconds(Collective kind, double bytes, const Group& group, const Hardware& hardware,
                           bool one_network_card = false);
+
+/// Bytes of a ring through a rank's own memory, for an array of `bytes`: each that arrives is written to a buffer and
+/// read from it, and joins the array; the first step only reads the array, the last only writes it.
+double ring_memory_bytes(Collective kind, double bytes, double ranks);
+
+/// Seconds that ops lose to a whole collective under way beside them, however long it travels.
+double contention_seconds(Collective kind, double bytes, double ranks, const Hardware& hardware);
 
 /// The ring in closed form: 2 (N - 1) alpha + 2 (N - 1) / N S beta, alpha in seconds a hop, beta in seconds a byte. No
 /// unit of beta = 65 and 32 gives 28 and 15 ms for 100 MB over 1024 ranks (claim:C9; docs/planner.md).

@@ -2,6 +2,7 @@
 #include "plan/tape_time.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <variant>
 
@@ -19,6 +20,9 @@ Hardware hardware_in(DType compute, const Hardware& hardware) {
   if (compute == DType::kF32) own.bf16_tflops /= 2;
   return own;
 }
+
+/// However fast a call is, ops beside it go on.
+constexpr double kMostDrag = 0.9;
 
 /// Walks over the tapes of a step with two clocks: the ops', and the communicator's.
 class TapeClock {
@@ -56,7 +60,7 @@ class TapeClock {
       start_call(Collective::kAllReduce, *sum);
     } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&any)) {
       const Call& call = calls_[wait->call];
-      wait_until(call.end, call.group == op::CommGroup::kTensor ? step_.tensor : step_.gradients);
+      wait_until(call.end, cause_of(call.group));
     } else {
       compute(op_work(any, program_.tensors), is_update);
     }
@@ -65,14 +69,41 @@ class TapeClock {
   template <class Op>
   void start_call(Collective kind, const Op& op) {
     const auto bytes = static_cast<double>(program_.tensors[op.data].bytes());
-    const double seconds = collective_seconds(kind, bytes, group_of(op.group), hardware_);
-    communicator_free_ = std::max(communicator_free_, now_) + seconds;
-    calls_[op.call] = {.end = communicator_free_, .group = op.group};
+    const Group& group = group_of(op.group);
+    const double seconds = collective_seconds(kind, bytes, group, hardware_);
+    if (seconds == 0) return;
+    const double lost = contention_seconds(kind, bytes, static_cast<double>(group.ranks), hardware_);
+    const double start = std::max(communicator_free_, now_);
+    communicator_free_ = start + seconds;
+    calls_[op.call] = {
+        .start = start, .end = communicator_free_, .drag = std::min(kMostDrag, lost / seconds), .group = op.group};
+    under_way_.push_back(calls_[op.call]);
   }
 
   const Group& group_of(op::CommGroup group) const {
     if (group == op::CommGroup::kTensor) return tensor_;
     return group == op::CommGroup::kData ? data_ : world_;
+  }
+
+  double& cause_of(op::CommGroup group) { return group == op::CommGroup::kTensor ? step_.tensor : step_.gradients; }
+
+  /// Work of `seconds` if it were alone. Calls run one after another; of the time that one is under way, ops lose
+  /// `drag`.
+  void pass(double seconds) {
+    while (!under_way_.empty()) {
+      const Call& call = under_way_.front();
+      const double alone = std::clamp(call.start - now_, 0.0, seconds);
+      now_ += alone;
+      seconds -= alone;
+      const double left = std::max(0.0, call.end - std::max(now_, call.start));
+      const double beside = std::min(seconds / (1 - call.drag), left);
+      now_ += beside;
+      cause_of(call.group) += call.drag * beside;
+      seconds -= (1 - call.drag) * beside;
+      if (beside < left) return;
+      under_way_.pop_front();
+    }
+    now_ += seconds;
   }
 
   void wait_until(double end, double& cause) {
@@ -97,7 +128,7 @@ class TapeClock {
       to = &step_.attention;
     }
     *to += seconds;
-    now_ += seconds;
+    pass(seconds);
   }
 
   const Program& program_;
@@ -107,10 +138,13 @@ class TapeClock {
   double now_ = 0;
   double communicator_free_ = 0;
   struct Call {
+    double start = 0;
     double end = 0;
+    double drag = 0;  ///< share of its time that ops beside it lose
     op::CommGroup group = op::CommGroup::kData;
   };
   std::map<int, Call> calls_;
+  std::deque<Call> under_way_;
 };
 
 }  // namespace

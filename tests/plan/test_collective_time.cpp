@@ -29,6 +29,32 @@ TEST(CollectiveTime, LargeArraysReachTheMeasuredBandwidth) {
   EXPECT_NEAR(bus_bandwidth(Collective::kAllReduce, 16 * kGiB, {32, 8}, h200) / 1e9, 369, 37);
 }
 
+// bench/results/2026-11-30-h200-x2-nccl.json: between two ranks the last step, which only receives, weighs most.
+TEST(CollectiveTime, TwoRanksReachLessOfTheLinkThanEight) {
+  const Hardware h200 = hardware_named("h200");
+  EXPECT_NEAR(bus_bandwidth(Collective::kReduceScatter, kGiB, {2, 2}, h200) / 1e9, 276, 28);
+  EXPECT_NEAR(bus_bandwidth(Collective::kAllGather, kGiB, {2, 2}, h200) / 1e9, 292, 29);
+  EXPECT_NEAR(bus_bandwidth(Collective::kAllReduce, kGiB, {2, 2}, h200) / 1e9, 328, 33);
+}
+
+// A reduce-scatter between two ranks: half is read and sent, half comes, is written, read, added to what was read,
+// written.
+TEST(CollectiveTime, ARingPassesThroughMemoryAsItsStepsSay) {
+  EXPECT_DOUBLE_EQ(ring_memory_bytes(Collective::kReduceScatter, 2, 2), 5);
+  EXPECT_DOUBLE_EQ(ring_memory_bytes(Collective::kAllGather, 2, 2), 4);
+  EXPECT_DOUBLE_EQ(ring_memory_bytes(Collective::kAllReduce, 2, 2), 8);
+  EXPECT_NEAR(ring_memory_bytes(Collective::kAllReduce, 1, 1024), 6, 0.01);
+}
+
+TEST(CollectiveTime, ContentionGrowsWithTheTrafficAndNotWithTheTimeOfTravel) {
+  Hardware h200 = hardware_named("h200");
+  const double fast = contention_seconds(Collective::kReduceScatter, kGiB, 8, h200);
+  EXPECT_LT(fast, collective_seconds(Collective::kReduceScatter, kGiB, {8, 8}, h200));
+  EXPECT_DOUBLE_EQ(contention_seconds(Collective::kReduceScatter, 2 * kGiB, 8, h200), 2 * fast);
+  h200.link_gbps /= 10;
+  EXPECT_DOUBLE_EQ(contention_seconds(Collective::kReduceScatter, kGiB, 8, h200), fast);
+}
+
 TEST(CollectiveTime, SmallArraysTakeTheLatencyOfTheGroup) {
   const Hardware h100 = hardware_named("h100");
   const double one_node = collective_seconds(Collective::kAllReduce, 1024, {8, 8}, h100);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "plan/collective_time.h"
 #include "plan/tape_time.h"
 #include "support/plain_sizes.h"
 #include "support/tape_reader.h"
@@ -61,6 +62,86 @@ TEST(TapeTime, CollectivesCostWhatTheTapeWaitsForAndNoMore) {
   EXPECT_GT(slow.gradients, fast.gradients);
   EXPECT_EQ(slow.matmul, fast.matmul);
   EXPECT_NEAR(slow.total, slow.matmul + slow.attention + slow.pointwise + slow.optimizer + slow.gradients, 1e-12);
+}
+
+/// One step of two data ranks of two tensor ranks, written by hand.
+class HandTape {
+ public:
+  HandTape() {
+    program_.options = small_options();
+    program_.options.data_ranks = program_.options.tensor_ranks = 2;
+  }
+
+  void gather(op::CommGroup group, int call, int64_t megabytes) {
+    tape_.push(op::AllGather<TensorId>{
+        .data = tensor(megabytes), .shard = tensor(megabytes / 2), .ranks = 2, .group = group, .call = call});
+  }
+  void wait(int call) { tape_.push(op::CommWait<TensorId>{.tensor = tensor(1), .source = {}, .call = call}); }
+  void work(int64_t megabytes) { tape_.push(op::Add<TensorId>{.sum = tensor(megabytes), .x = tensor(megabytes)}); }
+
+  StepSeconds seconds() {
+    program_.tapes = {{Phase::kTrainFirst, tape_}};
+    return program_seconds(program_, 1, hardware_named("h200"));
+  }
+
+ private:
+  TensorId tensor(int64_t megabytes) {
+    return program_.tensors.add({.name = std::to_string(program_.tensors.size()),
+                                 .dtype = DType::kF32,
+                                 .shape = {megabytes * 250'000},
+                                 .owner = Owner::kCommunication,
+                                 .storage = Storage::kArena});
+  }
+  Program program_;
+  Tape tape_{"train_first"};
+};
+
+double gather_seconds(double megabytes) {
+  return collective_seconds(Collective::kAllGather, 1e6 * megabytes, {2, 2}, hardware_named("h200"));
+}
+
+double gather_contention(double megabytes) {
+  return contention_seconds(Collective::kAllGather, 1e6 * megabytes, 2, hardware_named("h200"));
+}
+
+TEST(TapeTime, CallsRunOneAfterAnotherInTheOrderOfTheTapeWhateverTheirGroup) {
+  HandTape tape;
+  tape.gather(op::CommGroup::kTensor, 1, 100);
+  tape.gather(op::CommGroup::kData, 2, 400);
+  tape.gather(op::CommGroup::kTensor, 3, 200);
+  tape.wait(3);
+  tape.wait(1);
+  tape.wait(2);
+  const StepSeconds step = tape.seconds();
+  EXPECT_NEAR(step.total, gather_seconds(100) + gather_seconds(400) + gather_seconds(200), 1e-9);
+  EXPECT_NEAR(step.tensor, step.total, 1e-9);
+  EXPECT_EQ(step.gradients, 0);
+}
+
+TEST(TapeTime, AWaitForTheFirstStretchLeavesTheSecondUnderWay) {
+  HandTape tape;
+  tape.gather(op::CommGroup::kTensor, 1, 100);
+  tape.gather(op::CommGroup::kTensor, 2, 100);
+  tape.wait(1);
+  tape.work(400);
+  tape.wait(2);
+  const StepSeconds step = tape.seconds();
+  EXPECT_GT(step.pointwise, gather_seconds(100));
+  EXPECT_NEAR(step.tensor, gather_seconds(100) + gather_contention(100), 1e-9);
+}
+
+TEST(TapeTime, OpsLoseToACallBesideThemWhatItsTrafficTakes) {
+  HandTape alone;
+  alone.work(4000);
+  HandTape both;
+  both.work(1000);
+  both.gather(op::CommGroup::kData, 1, 400);
+  both.work(1500);
+  both.work(1500);
+  both.wait(1);
+  const double overhead = 2e-6 * hardware_named("h200").op_overhead_us;
+  EXPECT_NEAR(both.seconds().total, alone.seconds().total + overhead + gather_contention(400), 1e-9);
+  EXPECT_NEAR(both.seconds().gradients, gather_contention(400), 1e-9);
 }
 
 TEST(TapeTime, SlowerHardwareTakesLonger) {
