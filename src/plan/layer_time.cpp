@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/checked.h"
-#include "plan/collective_time.h"
+#include "plan/tensor_exchange.h"
 
 namespace litespark {
 namespace {
@@ -25,20 +25,36 @@ bool is_fp8(const Workload& workload, const Hardware& hardware) {
   return workload.precision == OperandPrecision::kFP8 && hardware.fp8_tflops > 0;
 }
 
+/// In which tensor-parallel ranks exchange rows and multiply them.
+double stretches_of(const Workload& workload, const Software& software) {
+  return workload.layout.tp > 1 ? software.tensor_stretches : 1;
+}
+
 /// x [rows, k] times a weight [columns, k], and its two products backwards.
-Pass linear(double rows, double columns, double k, const Workload& workload, const Software& software,
-            const Hardware& hardware) {
+ProductSeconds products(double rows, double columns, double k, const Workload& workload, const Software& software,
+                        const Hardware& hardware) {
   const OperandPrecision precision = is_fp8(workload, hardware) ? OperandPrecision::kFP8 : OperandPrecision::kBF16;
-  Pass pass = {
-      matmul_seconds(rows, columns, k, hardware, precision),
-      matmul_seconds(rows, k, columns, hardware, precision) + matmul_seconds(columns, k, rows, hardware, precision)};
+  const double stretches = stretches_of(workload, software);
+  const double part = rows / stretches;
+  ProductSeconds out = {.forward = stretches * matmul_seconds(part, columns, k, hardware, precision),
+                        .input = stretches * matmul_seconds(part, k, columns, hardware, precision),
+                        .weight = matmul_seconds(columns, k, rows, hardware, precision)};
   if (precision == OperandPrecision::kFP8) {
     // Read in 16 bits, written in 8 twice: as it is and transposed.
-    pass.forward += 4 * rows * k / hardware.memory_rate();
-    pass.backward += 4 * rows * columns / hardware.memory_rate();
-    if (!software.caches_fp8_weights) pass.forward += 4 * columns * k / hardware.memory_rate();
+    out.forward += 4 * rows * k / hardware.memory_rate();
+    out.input += 4 * rows * columns / hardware.memory_rate();
+    if (!software.caches_fp8_weights) out.forward += 4 * columns * k / hardware.memory_rate();
   }
-  return pass;
+  return out;
+}
+
+Pass pass_of(const ProductSeconds& product) {
+  return {product.forward, product.input + product.weight};
+}
+
+Pass linear(double rows, double columns, double k, const Workload& workload, const Software& software,
+            const Hardware& hardware) {
+  return pass_of(products(rows, columns, k, workload, software, hardware));
 }
 
 Pass unfused_attention(const Workload& workload, const Hardware& hardware) {
@@ -108,42 +124,74 @@ Pass expert_matmuls(const Workload& workload, const Software& software, const Ha
   return pass;
 }
 
-Pass layer_matmuls(const Workload& workload, const Software& software, const Hardware& hardware, bool has_experts) {
+/// A layer that reads whole rows, and the one behind it, which makes a part of their sum.
+struct LinearPair {
+  ProductSeconds cut_columns, cut_rows;
+  Pass pass() const {
+    Pass sum = pass_of(cut_columns);
+    return sum += pass_of(cut_rows);
+  }
+};
+
+/// C features to `wide` between the two, of which the second reads `read`.
+LinearPair linear_pair(double wide, double read, const Workload& workload, const Software& software,
+                       const Hardware& hardware) {
+  const double tokens = workload.rank_tokens();
+  const double c = real(workload.shape.hidden);
+  return {products(tokens, wide, c, workload, software, hardware),
+          products(tokens, c, read, workload, software, hardware)};
+}
+
+LinearPair attention_pair(const Workload& workload, const Software& software, const Hardware& hardware) {
   const TransformerShape& shape = workload.shape;
   const double t = real(workload.layout.tp);
-  const double tokens = workload.rank_tokens();
-  const double c = real(shape.hidden);
-  Pass pass;
   if (shape.latent) {
     const double out = real(shape.heads) * real(shape.latent->value);
-    pass += linear(tokens, (shape.attention_parameters() / c - out) / t, c, workload, software, hardware);
-    pass += linear(tokens, c, out / t, workload, software, hardware);
-  } else {
-    const double q = shape.query_features();
-    pass += linear(tokens, (q + 2 * shape.kv_features()) / t, c, workload, software, hardware);
-    pass += linear(tokens, c, q / t, workload, software, hardware);
+    const double in = shape.attention_parameters() / real(shape.hidden) - out;
+    return linear_pair(in / t, out / t, workload, software, hardware);
   }
-  if (has_experts) {
-    pass += expert_matmuls(workload, software, hardware);
-    return pass;
-  }
-  const double ffn = real(shape.experts ? shape.experts->dense_ffn : shape.ffn);
-  pass += linear(tokens, (shape.gated ? 2 : 1) * ffn / t, c, workload, software, hardware);
-  pass += linear(tokens, c, ffn / t, workload, software, hardware);
-  return pass;
+  const double q = shape.query_features();
+  return linear_pair((q + 2 * shape.kv_features()) / t, q / t, workload, software, hardware);
+}
+
+LinearPair mlp_pair(const Workload& workload, const Software& software, const Hardware& hardware) {
+  const TransformerShape& shape = workload.shape;
+  const double ffn = real(shape.experts ? shape.experts->dense_ffn : shape.ffn) / real(workload.layout.tp);
+  return linear_pair((shape.gated ? 2 : 1) * ffn, ffn, workload, software, hardware);
+}
+
+Pass layer_matmuls(const Workload& workload, const Software& software, const Hardware& hardware, bool has_experts) {
+  Pass pass = attention_pair(workload, software, hardware).pass();
+  return pass +=
+         has_experts ? expert_matmuls(workload, software, hardware) : mlp_pair(workload, software, hardware).pass();
+}
+
+RowsExchange rows_exchange(const Workload& workload, const Software& software, const Hardware& hardware) {
+  return {.bytes = 2 * workload.rank_tokens() * real(workload.shape.hidden),
+          .stretches = stretches_of(workload, software),
+          .group = strided_group(workload.layout.tp, 1, hardware),
+          .hardware = hardware};
 }
 
 /// Two gathers and two reductions of the activations in each direction.
-double tensor_parallel_seconds(const Workload& workload, const Software& software, const Hardware& hardware) {
+Pass tensor_parallel_seconds(const Workload& workload, const Software& software, const Hardware& hardware) {
   const Layout& layout = workload.layout;
-  if (layout.tp == 1) return 0;
-  const double bytes = 2 * workload.rank_tokens() * real(workload.shape.hidden);
-  const Group group = strided_group(layout.tp, 1, hardware);
+  if (layout.tp == 1) return {};
+  const RowsExchange rows = rows_exchange(workload, software, hardware);
+  if (software.tensor_stretches > 1 && !workload.shape.experts) {
+    Pass pass;
+    for (const LinearPair& pair :
+         {attention_pair(workload, software, hardware), mlp_pair(workload, software, hardware)}) {
+      const ExchangeSeconds exchange = pair_exchange(pair.cut_columns, pair.cut_rows, rows);
+      pass += {exchange.forward, exchange.backward};
+    }
+    return pass;
+  }
   const double once = layout.sequence_parallel
-                          ? collective_seconds(Collective::kAllGather, bytes, group, hardware) +
-                                collective_seconds(Collective::kReduceScatter, bytes, group, hardware)
-                          : collective_seconds(Collective::kAllReduce, bytes, group, hardware);
-  return 2 * once * software.tensor_exposed;
+                          ? rows.gather_seconds() + rows.sum_seconds()
+                          : collective_seconds(Collective::kAllReduce, rows.bytes, rows.group, hardware);
+  const double visible = 2 * once * software.tensor_exposed;
+  return {visible, visible};
 }
 
 /// What the ring of keys and values takes longer than the attention that it hides behind.
@@ -242,18 +290,18 @@ LayerSeconds layer_seconds(const Workload& workload, const Software& software, c
   Pass pointwise = pointwise_bytes(workload, software, has_experts);
   const double rate = hardware.memory_rate() / workload.rank_tokens();
   pointwise = {pointwise.forward / rate, pointwise.backward / rate};
-  const double tensor = tensor_parallel_seconds(workload, software, hardware);
+  const Pass tensor = tensor_parallel_seconds(workload, software, hardware);
   const Pass context = context_parallel_seconds(workload, hardware, attention);
   const double expert = has_experts ? expert_exchange_seconds(workload, hardware) : 0;
   LayerSeconds out;
-  out.forward = matmul.forward + attention.forward + pointwise.forward + tensor + context.forward + expert;
+  out.forward = matmul.forward + attention.forward + pointwise.forward + tensor.forward + context.forward + expert;
   out.recompute = recomputed_seconds(workload, software, matmul, attention, pointwise, out.forward);
-  out.backward =
-      matmul.backward + attention.backward + pointwise.backward + tensor + context.backward + expert + out.recompute;
+  out.backward = matmul.backward + attention.backward + pointwise.backward + tensor.backward + context.backward +
+                 expert + out.recompute;
   out.matmul = matmul.forward + matmul.backward;
   out.attention = attention.forward + attention.backward;
   out.pointwise = pointwise.forward + pointwise.backward;
-  out.tensor = 2 * tensor;
+  out.tensor = tensor.forward + tensor.backward;
   out.context = context.forward + context.backward;
   out.expert = 2 * expert;
   return out;
@@ -272,6 +320,12 @@ LayerSeconds head_seconds(const Workload& workload, const Software& software, co
   out.backward = matmul.backward + bytes.backward * logits;
   out.matmul = matmul.forward + matmul.backward;
   out.pointwise = (bytes.forward + bytes.backward) * logits;
+  if (workload.layout.tp > 1 && software.tensor_stretches > 1) {
+    const ExchangeSeconds ends = ends_exchange(rows_exchange(workload, software, hardware));
+    out.tensor = ends.forward + ends.backward;
+    out.forward += ends.forward;
+    out.backward += ends.backward;
+  }
   return out;
 }
 

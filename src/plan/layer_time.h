@@ -27,7 +27,7 @@ struct LayerSeconds {
 LayerSeconds layer_seconds(const Workload& workload, const Software& software, const Hardware& hardware,
                            bool has_experts);
 
-/// Final norm, head and loss.
+/// Final norm, head and loss; with rows in stretches also what the embedding's travel for.
 LayerSeconds head_seconds(const Workload& workload, const Software& software, const Hardware& hardware);
 
 /// FLOPs a second of causal attention over sequences of `length` with heads of `width`.

@@ -91,7 +91,8 @@ Software litespark_software() {
   software.stretch = 1;
   software.fused_loss = true;
   software.data_exposed = 0.3;
-  software.tensor_exposed = 0.4;
+  software.counts_contention = true;
+  software.tensor_stretches = 2;
   // Matmuls are chosen by timing a library's plans, where others take its first guess. Attention adds in a fixed order,
   // and has not the clocks in a step that it has alone. From a step of 3B that was marked op by op on an H200: products
   // at 698 TFLOP/s, attention at 486 forward and 355 backward (bench/results/2026-11-30-h200-x2-ranks-second.txt).

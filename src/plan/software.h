@@ -33,8 +33,12 @@ struct Software {
   bool one_network_card = false;  ///< a collective uses one card of a node, not all
   int gradient_bytes = 4;         ///< of a parameter's gradient as it is summed over ranks
   int weight_bytes = 2;           ///< of a parameter as it is gathered
-  double tensor_exposed = 1;      ///< of tensor-parallel communication that no matmul hides
-  double data_exposed = 1;        ///< of data-parallel communication
+  double tensor_exposed = 1;  ///< of tensor-parallel communication: what no matmul hides and what they lose beside it
+  double data_exposed = 1;    ///< of data-parallel communication
+  bool counts_contention =
+      false;  ///< what ops lose beside hidden calls comes to `data_exposed`, rather than being in it
+  /// In which rows travel beside the products that read or make them; above 1 this decides, not tensor_exposed.
+  double tensor_stretches = 1;
   /// FSDP's gathers share memory, copy engines and multiprocessors with the layers that they hide behind.
   double sharded_exposed = 0.6;
   bool fused_loss = false;        ///< logits stay in 16 bits, gradient in their place

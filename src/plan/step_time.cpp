@@ -70,17 +70,20 @@ double sharded_layers_seconds(const Workload& workload, const Software& software
   return layers * (gathers * gather + reduce);
 }
 
-/// The sum of gradients over data-parallel ranks, and gathering the updated weights.
+/// The sum of gradients over data-parallel ranks, and gathering the updated weights: what shows of them.
 double gradient_seconds(const Workload& workload, const Software& software, const Hardware& hardware) {
   const Layout& layout = workload.layout;
   const Group group = strided_group(layout.data_ranks(), layout.tp, hardware);
-  const double parts = real(layout.tp) * real(layout.pp);
-  const double weights = workload.shape.parameters() / parts;
-  if (!software.shards_optimizer) {
-    return collective_seconds(Collective::kAllReduce, software.gradient_bytes * weights, group, hardware);
-  }
-  return collective_seconds(Collective::kReduceScatter, software.gradient_bytes * weights, group, hardware) +
-         collective_seconds(Collective::kAllGather, software.weight_bytes * weights, group, hardware);
+  if (group.ranks < 2) return 0;
+  const double weights = workload.shape.parameters() / (real(layout.tp) * real(layout.pp));
+  const auto visible = [&](Collective kind, double bytes) {
+    const double lost = software.counts_contention ? contention_seconds(kind, bytes, real(group.ranks), hardware) : 0;
+    return software.data_exposed * collective_seconds(kind, bytes, group, hardware) +
+           (1 - software.data_exposed) * lost;
+  };
+  if (!software.shards_optimizer) return visible(Collective::kAllReduce, software.gradient_bytes * weights);
+  return visible(Collective::kReduceScatter, software.gradient_bytes * weights) +
+         visible(Collective::kAllGather, software.weight_bytes * weights);
 }
 
 /// Experts are held once in ep ranks rather than on each.
@@ -148,7 +151,7 @@ StepSeconds step_seconds(const Workload& workload, const Software& software, con
     const double times = layout.pp > 1 ? 1 : passes;
     put(out.sharded, times * (gathering - hidden + software.sharded_exposed * hidden));
   } else {
-    put(out.gradients, software.data_exposed * gradient_seconds(workload, software, hardware));
+    put(out.gradients, gradient_seconds(workload, software, hardware));
   }
   put(out.optimizer, optimizer_seconds(workload, software, hardware));
   out.tokens_per_second = workload.step_tokens() / out.total;

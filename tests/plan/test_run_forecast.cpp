@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "core/error.h"
 #include "plan/run_forecast.h"
+#include "plan/tape_time.h"
 #include "support/plain_sizes.h"
 
 namespace litespark {
@@ -79,6 +82,90 @@ TEST(RunForecast, TensorParallelismGoesByItsTapesToo) {
   EXPECT_LT(four.step.matmul, one.step.matmul);
   EXPECT_LT(four.memory_bytes, one.memory_bytes);
   EXPECT_NEAR(four.step.tokens_per_second, 2 * 8 * 128 / four.step.total, 1e-6);
+}
+
+/// Every call among tensor-parallel ranks waited for as soon as it is started.
+Tape waiting_at_once(const Tape& tape) {
+  Tape out(tape.phase());
+  std::set<int> done;
+  const auto start = [&](const auto& call) {
+    out.push(call);
+    if (call.group != op::CommGroup::kTensor) return;
+    out.push(op::CommWait<TensorId>{.tensor = call.data, .source = {}, .call = call.call});
+    done.insert(call.call);
+  };
+  for (const TapeEntry& entry : tape.entries()) {
+    if (const auto* gather = std::get_if<op::AllGather<TensorId>>(&entry.op)) {
+      start(*gather);
+    } else if (const auto* scatter = std::get_if<op::ReduceScatter<TensorId>>(&entry.op)) {
+      start(*scatter);
+    } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&entry.op)) {
+      if (done.erase(wait->call) == 0) out.push(*wait);
+    } else {
+      std::visit([&](const auto& op) { out.push(op); }, entry.op);
+    }
+  }
+  return out;
+}
+
+/// The shape of configs/llama-3.2-3b.toml, as two GPUs ran it before rows travelled beside products
+/// (bench/results/2026-11-30-h200-x2-ranks-second.txt, row 2t2: 376.76 ms).
+TEST(RunForecast, TwoGpusThatWaitForWholeRowsTakeWhatTheyDid) {
+  RunConfig config = small_run();
+  config.model.vocab_size = 128256;
+  config.model.hidden_size = 3072;
+  config.model.intermediate_size = 8192;
+  config.model.num_hidden_layers = 28;
+  config.model.num_attention_heads = 24;
+  config.model.num_key_value_heads = 8;
+  config.model.head_dim = 128;
+  config.model.tie_word_embeddings = true;
+  config.data.seq_len = 4096;
+  config.train.micro_batch = 4;
+  config.precision.compute = DType::kBF16;
+  config.cluster.gpus = config.cluster.tp = 2;
+  config.distribution.tensor_stretches = 1;
+  Program program = make_llama_program(scratch_model_config(config), planned_options(config), PlainSizes());
+  for (auto& [phase, tape] : program.tapes) tape = waiting_at_once(tape);
+  const StepSeconds step = program_seconds(program, 1, hardware_named("h200"));
+  EXPECT_NEAR(1e3 * step.total, 376.76, 0.05 * 376.76);
+  EXPECT_NEAR(1e3 * step.tensor, 63, 12);
+}
+
+/// A layer of an 8B model, four times.
+RunConfig wide_run() {
+  RunConfig config = small_run();
+  config.model.vocab_size = 32000;
+  config.model.hidden_size = 4096;
+  config.model.intermediate_size = 14336;
+  config.model.num_attention_heads = 32;
+  config.model.num_key_value_heads = 8;
+  config.data.seq_len = 4096;
+  config.train.micro_batch = 2;
+  return config;
+}
+
+StepSeconds closed_form(const RunForecast& forecast) {
+  return step_seconds(forecast.workload, litespark_software(), forecast.hardware);
+}
+
+TEST(RunForecast, TheClosedFormOfTensorParallelismSaysWhatTheTapesSay) {
+  RunConfig config = wide_run();
+  for (const int64_t tp : {2, 4, 8}) {
+    config.cluster.gpus = config.cluster.tp = tp;
+    const RunForecast tape = forecast(config);
+    EXPECT_NEAR(closed_form(tape).total / tape.step.total, 1, 0.03) << tp;
+    EXPECT_NEAR(closed_form(tape).tensor / tape.step.tensor, 1, 0.06) << tp;
+  }
+}
+
+TEST(RunForecast, TheClosedFormOfSharedOptimizersSaysWhatTheTapesSay) {
+  RunConfig config = wide_run();
+  for (const int64_t gpus : {1, 2, 8}) {
+    config.cluster.gpus = gpus;
+    const RunForecast tape = forecast(config);
+    EXPECT_NEAR(closed_form(tape).total / tape.step.total, 1, 0.05) << gpus;
+  }
 }
 
 TEST(RunForecast, SharedGradientsTakeLessMemory) {
