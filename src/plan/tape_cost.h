@@ -18,6 +18,8 @@ struct OpWork {
   double attention_length = 0;
   double attention_width = 0;  ///< of a head
   bool is_attention_backward = false;
+  double rate_share =
+      1;  ///< of what ops of its kind reach: 8-bit copies with a scale a row, and products of them, are slower
   double matmul_flops() const { return 2 * rows * columns * inner; }
 };
 OpWork op_work(const op::AnyOp<TensorId>& op, const TensorTable& tensors);

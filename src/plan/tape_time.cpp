@@ -127,6 +127,7 @@ class TapeClock {
       seconds = std::max(traffic, work.attention_flops / rate);
       to = &step_.attention;
     }
+    seconds /= work.rate_share;
     *to += seconds;
     pass(seconds);
   }

@@ -2,6 +2,8 @@
 // The prediction counts what the tape really does, so that it can compare programs.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "plan/tape_cost.h"
 #include "spec/flops.h"
 #include "support/plain_sizes.h"
@@ -38,6 +40,22 @@ TEST(TapeCost, AttentionIsItsCausalHalfAndTwoAndAHalfTimesThatBackwards) {
       *program.tape(Phase::kTrainFirst), program.tensors,
       {.matmul_flops_per_second = kNever, .attention_flops_per_second = 1, .bytes_per_second = kNever});
   EXPECT_DOUBLE_EQ(seconds, 7.0 * 3 * 64 * 32 * 4 * 8);  // L N T H D
+}
+
+TEST(TapeCost, ScalesByRowSlowTheCopiesAndThePromotedProducts) {
+  const auto slower_ops = [](Fp8Scaling scaling) {
+    ProgramOptions options = small_options();
+    options.compute = DType::kBF16;
+    options.fp8 = Fp8Options{.scaling = scaling, .allows_emulation = true};
+    const Program program = make_llama_program(small_config(), options, PlainSizes());
+    std::set<std::string_view> names;
+    for (const TapeEntry& entry : program.tape(Phase::kTrainFirst)->entries()) {
+      if (op_work(entry.op, program.tensors).rate_share < 1) names.insert(op_name(entry.op));
+    }
+    return names;
+  };
+  EXPECT_TRUE(slower_ops(Fp8Scaling::kTensor).empty());
+  EXPECT_EQ(slower_ops(Fp8Scaling::kRow), (std::set<std::string_view>{"quantize_fp8", "scaled_matmul"}));
 }
 
 TEST(TapeCost, RecomputeAddsTimeInTheOrderOfItsThoroughness) {
