@@ -205,7 +205,7 @@ Chapter collectives_chapter(const std::vector<RankWorld>& worlds, const MeasureO
       const CollectiveTimes& largest = times.back();
       const double rate =
           bus_rate(static_cast<double>(largest.bytes), largest.all_reduce, Collective::kAllReduce, world.size);
-      measured->link_gbps = rate / kLinkShare / 1e9;
+      measured->link_gbps = rate / ring_share(Collective::kAllReduce, world.size) / 1e9;
       measured->devices_a_node = world.size;
     }
     chapter.findings.push_back({.key = world.name + "_exposed",

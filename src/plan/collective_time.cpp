@@ -30,6 +30,8 @@ constexpr double kOneCardShare = 0.85;
 /// Of the link, for both directions of a reduction in the switch; later links give up more to it.
 constexpr double kSwitchShare = 0.69;
 constexpr double kLaterSwitchShare = 0.6;
+/// Of a device's one-way link rate, what the inner steps of a ring are seen to reach on every part.
+constexpr double kLinkShare = 0.83;
 /// Of a step, that the last one of a ring takes longer: it only receives. Two H200 reach 65 % of the link in a
 /// reduce-scatter, 68 in an all-gather and 75 in an all-reduce (bench/results/2026-11-30-h200-x2-nccl.json), eight 80
 /// to 82.
@@ -54,17 +56,21 @@ bool has_switch_reduction(const Hardware& hardware) {
   return hardware.link_gbps >= 400;
 }
 
+double ring_steps(Collective kind, double ranks) {
+  return (kind == Collective::kAllReduce ? 2 : 1) * (ranks - 1);
+}
+
 double ring_seconds(Collective kind, double bytes, const Group& group, double rate) {
   const double ranks = static_cast<double>(group.ranks);
-  const double rounds = kind == Collective::kAllReduce ? 2 : 1;
-  const double steps = rounds * (ranks - 1);
-  const double across = rounds * (group.nodes() - 1);
+  const double steps = ring_steps(kind, ranks);
+  const double across = ring_steps(kind, group.nodes());
   double best = 1e30;
   for (size_t p = 0; p < kRingBase.size(); ++p) {
     const double latency = kRingBase[p] + (steps - across) * kRingHop[p] + across * kRingNetworkHop[p];
     const double fill = p == 2 ? std::min(bytes, kPipelineBytes) / rate : 0;
     const double stretch = p == 2 && group.nodes() > 1 ? kRingStretch : 1;
-    const double travel = bus_factor(kind, ranks) * bytes * (1 + kLastStep / steps) / (rate * kProtocolShare[p]);
+    const double reached = rate * kProtocolShare[p] * ring_share(kind, ranks) / kLinkShare;
+    const double travel = bus_factor(kind, ranks) * bytes / reached;
     best = std::min(best, 1e-6 * latency * stretch + fill + travel);
   }
   return best;
@@ -101,6 +107,10 @@ Group strided_group(int64_t ranks, int64_t stride, const Hardware& hardware) {
 
 double bus_factor(Collective kind, double ranks) {
   return (kind == Collective::kAllReduce ? 2 : 1) * (ranks - 1) / ranks;
+}
+
+double ring_share(Collective kind, double ranks) {
+  return kLinkShare / (1 + kLastStep / ring_steps(kind, ranks));
 }
 
 double ring_rate(const Group& group, const Hardware& hardware, bool one_network_card) {

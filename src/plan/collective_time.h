@@ -9,9 +9,6 @@
 
 namespace litespark {
 
-/// Of a device's one-way link rate, what the inner steps of a ring are seen to reach on every part.
-inline constexpr double kLinkShare = 0.83;
-
 enum class Collective : uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
 
 /// Ranks as they lie on nodes: `ranks_a_node` of each, at most as many as the node has devices.
@@ -26,6 +23,9 @@ struct Group {
 
 /// `ranks` of which neighbours are `stride` devices apart.
 Group strided_group(int64_t ranks, int64_t stride, const Hardware& hardware);
+
+/// Of a device's one-way link rate, what a ring's bus bandwidth reaches on every part.
+double ring_share(Collective kind, double ranks);
 
 /// Bytes a second that each rank of a long ring sends and receives: the slower of the link and the network cards of the
 /// node's members, with what the protocol reaches of them.

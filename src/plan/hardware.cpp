@@ -136,7 +136,7 @@ std::vector<Hardware> others() {
                   .bf16_tflops = 0.437,
                   .memory_gib = 23.5,
                   .memory_tbps = 0.03,
-                  .link_gbps = 1.1,
+                  .link_gbps = 1.17,
                   .devices_a_node = 1,
                   .matmul_efficiency = 0.97,
                   .matmul_half_k = 10,

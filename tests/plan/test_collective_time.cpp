@@ -37,6 +37,14 @@ TEST(CollectiveTime, TwoRanksReachLessOfTheLinkThanEight) {
   EXPECT_NEAR(bus_bandwidth(Collective::kAllReduce, kGiB, {2, 2}, h200) / 1e9, 328, 33);
 }
 
+TEST(CollectiveTime, ALinkIsTheBandwidthThatWasMeasuredOverTheRingsShare) {
+  Hardware measured = hardware_named("h200");
+  for (const int64_t ranks : {2, 4}) {
+    measured.link_gbps = 100 / ring_share(Collective::kAllReduce, static_cast<double>(ranks));
+    EXPECT_NEAR(bus_bandwidth(Collective::kAllReduce, 16 * kGiB, {ranks, ranks}, measured) / 1e9, 100, 1);
+  }
+}
+
 // A reduce-scatter between two ranks: half is read and sent, half comes, is written, read, added to what was read,
 // written.
 TEST(CollectiveTime, ARingPassesThroughMemoryAsItsStepsSay) {
