@@ -36,7 +36,8 @@ constexpr double kLinkShare = 0.83;
 /// reduce-scatter, 68 in an all-gather and 75 in an all-reduce (bench/results/2026-11-30-h200-x2-nccl.json), eight 80
 /// to 82.
 constexpr double kLastStep = 0.25;
-/// The first pieces of a large array cross the group before the pipeline is full: as long as this many bytes take.
+/// The first pieces of a large array cross the group before the pipeline is full: as long as this many bytes take, half
+/// as many where a ring has one step.
 constexpr double kPipelineBytes = 24.0 * (1 << 20);
 /// Host and launch time that a caller sees.
 constexpr double kLaunch = 10;
@@ -67,7 +68,7 @@ double ring_seconds(Collective kind, double bytes, const Group& group, double ra
   double best = 1e30;
   for (size_t p = 0; p < kRingBase.size(); ++p) {
     const double latency = kRingBase[p] + (steps - across) * kRingHop[p] + across * kRingNetworkHop[p];
-    const double fill = p == 2 ? std::min(bytes, kPipelineBytes) / rate : 0;
+    const double fill = p == 2 ? std::min(bytes, kPipelineBytes * steps / (steps + 1)) / rate : 0;
     const double stretch = p == 2 && group.nodes() > 1 ? kRingStretch : 1;
     const double reached = rate * kProtocolShare[p] * ring_share(kind, ranks) / kLinkShare;
     const double travel = bus_factor(kind, ranks) * bytes / reached;

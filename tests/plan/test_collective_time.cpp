@@ -35,6 +35,8 @@ TEST(CollectiveTime, TwoRanksReachLessOfTheLinkThanEight) {
   EXPECT_NEAR(bus_bandwidth(Collective::kReduceScatter, kGiB, {2, 2}, h200) / 1e9, 276, 28);
   EXPECT_NEAR(bus_bandwidth(Collective::kAllGather, kGiB, {2, 2}, h200) / 1e9, 292, 29);
   EXPECT_NEAR(bus_bandwidth(Collective::kAllReduce, kGiB, {2, 2}, h200) / 1e9, 328, 33);
+  EXPECT_NEAR(bus_bandwidth(Collective::kReduceScatter, kGiB / 16, {2, 2}, h200) / 1e9, 211, 21);
+  EXPECT_NEAR(bus_bandwidth(Collective::kAllReduce, kGiB / 16, {2, 2}, h200) / 1e9, 267, 27);
 }
 
 TEST(CollectiveTime, ALinkIsTheBandwidthThatWasMeasuredOverTheRingsShare) {
