@@ -45,6 +45,10 @@ struct StepState {
   float bias_correction2 = 0;  ///< 1 - beta2^t
   uint32_t skipped = 0;        ///< 1: this step must not change any weight
   uint32_t padding2 = 0;
+  // Of parameters that each rank updates by itself: how far its copy was from the mean when MeanOfCopies last ran, and
+  // the largest of all ranks as of the last message.
+  double copy_drift = 0;
+  double largest_copy_drift = 0;
 
   // Persistent over the run, saved in checkpoints.
   int64_t optimizer_steps = 0;  ///< updates really applied (t above counts the one under way)

@@ -125,6 +125,7 @@ class Backend {
   virtual void run(const op::GradientSquareSum<Tensor>&) = 0;
   virtual void run(const op::StepDecision<Tensor>&) = 0;
   virtual void run(const op::AdamW<Tensor>&) = 0;
+  virtual void run(const op::MeanOfCopies<Tensor>&) = 0;
   virtual void run(const op::Convert<Tensor>&) = 0;
   virtual void run(const op::Add<Tensor>&) = 0;
   virtual void run(const op::OffloadStore<Tensor>&) = 0;

@@ -62,6 +62,7 @@ void check_contract(const op::LossReduce<Tensor>& op);
 void check_contract(const op::GradientSquareSum<Tensor>& op);
 void check_contract(const op::StepDecision<Tensor>& op);
 void check_contract(const op::AdamW<Tensor>& op);
+void check_contract(const op::MeanOfCopies<Tensor>& op);
 void check_contract(const op::Convert<Tensor>& op);
 void check_contract(const op::Add<Tensor>& op);
 void check_contract(const op::OffloadStore<Tensor>& op);

@@ -6,6 +6,7 @@
 #include <map>
 #include <variant>
 
+#include "core/checked.h"
 #include "plan/collective_time.h"
 #include "plan/layer_time.h"
 #include "plan/software.h"
@@ -37,7 +38,7 @@ class TapeClock {
   void run(Phase phase, int64_t times = 1) {
     const Tape* const tape = program_.tape(phase);
     if (tape == nullptr) return;
-    const bool is_update = phase == Phase::kOptimizer || phase == Phase::kPack;
+    const bool is_update = phase == Phase::kOptimizer || phase == Phase::kSynchronise || phase == Phase::kPack;
     for (int64_t i = 0; i < times; ++i) {
       for (const TapeEntry& entry : tape->entries()) run_op(entry.op, is_update);
     }
@@ -150,16 +151,32 @@ class TapeClock {
 
 }  // namespace
 
-StepSeconds program_seconds(const Program& program, int64_t accumulation, const Hardware& hardware) {
-  hardware.validate();
+namespace {
+
+StepSeconds play_step(const Program& program, int64_t accumulation, const Hardware& hardware, bool synchronises) {
   TapeClock clock(program, hardware);
   clock.run(Phase::kTrainFirst);
   const bool has_last = program.tape(Phase::kTrainLast) != nullptr && accumulation > 1;
   if (accumulation > 1) clock.run(Phase::kTrainNext, accumulation - (has_last ? 2 : 1));
   if (has_last) clock.run(Phase::kTrainLast);
   clock.run(Phase::kOptimizer);
+  if (synchronises) clock.run(Phase::kSynchronise);
   clock.run(Phase::kPack);
   return clock.end();
+}
+
+}  // namespace
+
+StepSeconds program_seconds(const Program& program, int64_t accumulation, const Hardware& hardware) {
+  hardware.validate();
+  StepSeconds mean = play_step(program, accumulation, hardware, false);
+  if (program.tape(Phase::kSynchronise) == nullptr) return mean;
+  const StepSeconds longer = play_step(program, accumulation, hardware, true);
+  const double share = 1 / real(program.options.sync_small_every);
+  for (double StepSeconds::*part : {&StepSeconds::total, &StepSeconds::gradients, &StepSeconds::optimizer}) {
+    mean.*part += share * (longer.*part - mean.*part);
+  }
+  return mean;
 }
 
 }  // namespace litespark

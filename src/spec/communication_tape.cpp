@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/checked.h"
+
 namespace litespark {
 namespace {
 
@@ -166,6 +168,42 @@ void declare_step_sums(Program& program) {
                                            .owner = Owner::kCommunication,
                                            .storage = Storage::kPersistent});
   program.step_sums_of_rank = program.tensors.rows(program.step_sums, program.options.world_rank(), 1);
+}
+
+Tape make_synchronise_tape(Program& program) {
+  Tape tape{std::string(phase_name(Phase::kSynchronise))};
+  const int64_t size = program.tensors[program.copies].shape.num_elements();
+  const int64_t ranks = program.options.data_ranks;
+  const auto temporary = [&](const char* name, DType dtype, int64_t count, Owner owner) {
+    return program.tensors.add(
+        {.name = name, .dtype = dtype, .shape = {count}, .owner = owner, .storage = Storage::kArena});
+  };
+  const TensorId sums = temporary("copies.sums", DType::kF32, size, Owner::kCommunication);
+  const TensorId piece =
+      program.tensors.view(sums, "copies.sums.piece", {size / ranks}, program.options.data_rank * (size / ranks));
+  tape.enter("optimizer.synchronise");
+  tape.push(op::Convert<TensorId>{.out = sums, .x = program.copies});
+  tape.push(op::ReduceScatter<TensorId>{.shard = piece, .data = sums, .ranks = num_ranks(program), .call = 0});
+  tape.push(op::CommWait<TensorId>{.tensor = piece, .source = sums, .call = 0});
+  tape.push(op::AllGather<TensorId>{.data = sums, .shard = piece, .ranks = num_ranks(program), .call = 1});
+  tape.push(op::CommWait<TensorId>{.tensor = sums, .source = {}, .call = 1});
+  // Masters are the first third; how far the moments are apart says nothing of the model.
+  const int64_t masters = size / 3;
+  const auto push_mean = [&](const std::string& name, int64_t first, int64_t count, bool measures) {
+    const auto part = [&](TensorId of) {
+      return program.tensors.view(of, program.tensors[of].name + "." + name, {count}, first);
+    };
+    op::MeanOfCopies<TensorId> mean{.copy = part(program.copies), .sum = part(sums), .ranks = ranks};
+    if (measures) {
+      mean.state = program.state;
+      mean.partials =
+          temporary("copies.partials", DType::kF64, 2 * ceil_div(count, op::kSquareSumBlock), Owner::kScratch);
+    }
+    tape.push(mean);
+  };
+  push_mean("masters", 0, masters, true);
+  push_mean("moments", masters, size - masters, false);
+  return tape;
 }
 
 Tape make_gather_tape(const Program& program) {

@@ -212,6 +212,7 @@ class LlamaEmitter {
   // llama_ranks.cpp
   void start_gathers();
   void await_weights(int64_t layer);
+  bool is_added_up(const Bucket& bucket) const;
   TensorId whole_gradient(const Bucket& bucket);
   TensorId gradient_of(ParamRole role, int64_t layer);
   void reduce(const Bucket& bucket);

@@ -77,6 +77,9 @@ void validate_ranks(const ProgramOptions& options) {
     throw InternalError("tensor_rank", "out of range", options.tensor_rank,
                         "0 to " + std::to_string(options.tensor_ranks - 1));
   }
+  if (options.sync_small_every < 1) {
+    throw ConfigError("distribution.sync_small_every", "out of range", options.sync_small_every, "1 or more");
+  }
   if (options.world_ranks() == 1) return;
   if (!options.has_training) throw InternalError("ranks", "share training only", options.world_ranks(), 1);
   if (options.has_checksums) {
@@ -251,6 +254,7 @@ std::string_view phase_name(Phase phase) {
     case Phase::kTrainLast: return "train_last";
     case Phase::kChecksum: return "checksum";
     case Phase::kOptimizer: return "optimizer";
+    case Phase::kSynchronise: return "synchronise";
     case Phase::kGather: return "gather";
     case Phase::kSumState: return "sum_state";
     case Phase::kEval: return "eval";
@@ -275,6 +279,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   validate_tensor_ranks(config, options);
   Program program{.config = config, .options = options};
   program.options.shards_gradients = options.shards_gradients && options.data_ranks > 1;
+  if (options.data_ranks == 1) program.options.sync_small_every = 1;
   program.rank_config = cut_model(config, options.tensor_ranks);
   program.sizes_are_exact = sizes.exact();
   program.beyond_plan_bytes = sizes.beyond_plan_bytes();
@@ -299,6 +304,9 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     if (has_last) add_train_tape(program, sizes, Phase::kTrainLast);
     if (options.has_checksums) program.tapes.emplace_back(Phase::kChecksum, make_checksum_tape(program));
     program.tapes.emplace_back(Phase::kOptimizer, make_optimizer_tape(program));
+    if (program.copies.has_value()) {
+      program.tapes.emplace_back(Phase::kSynchronise, make_synchronise_tape(program));
+    }
     if (options.world_ranks() > 1) {
       program.tapes.emplace_back(Phase::kGather, make_gather_tape(program));
       program.tapes.emplace_back(Phase::kSumState, make_sum_state_tape(program));

@@ -15,10 +15,16 @@ void LlamaEmitter::await_weights(int64_t layer) {
   if (meetings_.gathers_weights) await_late_gather(tape_, program_, layer);
 }
 
+/// Whether a micro-batch's whole gradients are temporary, to be added to what stays.
+bool LlamaEmitter::is_added_up(const Bucket& bucket) const {
+  if (!program_.options.shards_gradients) return false;
+  return !bucket.is_copied || !meetings_.is_first;
+}
+
 /// Where backward writes a bucket's gradients: over the whole run, or, where ranks keep their pieces alone, until they
 /// are reduced.
 TensorId LlamaEmitter::whole_gradient(const Bucket& bucket) {
-  if (bucket.gradient.has_value()) return bucket.gradient;
+  if (!is_added_up(bucket)) return bucket.gradient;
   whole_gradients_.resize(program_.buckets.size());
   TensorId& whole = whole_gradients_[static_cast<size_t>(&bucket - program_.buckets.data())];
   if (!whole.has_value()) {
@@ -30,12 +36,13 @@ TensorId LlamaEmitter::whole_gradient(const Bucket& bucket) {
 
 TensorId LlamaEmitter::gradient_of(ParamRole role, int64_t layer) {
   const TensorId persistent = param(role, layer).gradient;
-  if (persistent.has_value() || !program_.options.shards_gradients) return persistent;
+  if (!program_.options.shards_gradients) return persistent;
   const int64_t index = *program_.params.find(role, layer);
   const ParamSpec& spec = program_.params.params[static_cast<size_t>(index)];
   for (const Bucket& bucket : program_.buckets) {
     const auto found = std::find(bucket.params.begin(), bucket.params.end(), index);
     if (found == bucket.params.end()) continue;
+    if (!is_added_up(bucket)) return persistent;
     const int64_t offset = bucket.offsets[static_cast<size_t>(found - bucket.params.begin())];
     return program_.tensors.view(whole_gradient(bucket), tape_.phase() + "." + spec.name + ".gradient", spec.shape,
                                  offset);
@@ -44,6 +51,10 @@ TensorId LlamaEmitter::gradient_of(ParamRole role, int64_t layer) {
 }
 
 void LlamaEmitter::reduce(const Bucket& bucket) {
+  if (bucket.is_copied) {
+    if (is_added_up(bucket)) tape_.push(op::Add<TensorId>{.sum = bucket.gradient, .x = whole_gradient(bucket)});
+    return;
+  }
   BucketReduction reduction{.bucket = &bucket, .whole = whole_gradient(bucket), .piece = bucket.shard.gradient};
   if (!program_.options.shards_gradients) {
     start_reduction(tape_, program_, reduction);

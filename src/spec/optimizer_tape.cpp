@@ -17,9 +17,9 @@ struct Piece {
 };
 
 /// The square sum of a flat tensor's pieces, which are in order, but not of what pads them: one op a stretch without a
-/// gap. `partials`: scratch that suffices, or absent.
-void push_square_sums(Tape& tape, Program& program, TensorId flat, const std::vector<Piece>& pieces,
-                      TensorId partials) {
+/// gap, which counts `factor` times. `partials`: scratch that suffices, or absent.
+void push_square_sums(Tape& tape, Program& program, TensorId flat, const std::vector<Piece>& pieces, TensorId partials,
+                      double factor) {
   Piece stretch;
   const auto push = [&] {
     if (stretch.count == 0) return;
@@ -32,7 +32,8 @@ void push_square_sums(Tape& tape, Program& program, TensorId flat, const std::ve
                                                         .owner = Owner::kScratch,
                                                         .storage = Storage::kArena});
     const TensorId gradient = program.tensors.view(flat, name, {stretch.count}, stretch.first);
-    tape.push(op::GradientSquareSum<TensorId>{.state = program.state, .gradient = gradient, .partials = scratch});
+    tape.push(op::GradientSquareSum<TensorId>{
+        .state = program.state, .gradient = gradient, .partials = scratch, .factor = factor});
   };
   for (const Piece& piece : pieces) {
     if (piece.count == 0) continue;
@@ -58,7 +59,7 @@ void push_flat_norm(Tape& tape, Program& program, TensorId flat) {
     const TensorId gradient = program.param_tensors[index].gradient;
     if (program.tensors.root(gradient).first == flat) pieces.push_back(piece_of(program, gradient));
   }
-  push_square_sums(tape, program, flat, pieces, {});
+  push_square_sums(tape, program, flat, pieces, {}, 1);
 }
 
 /// Elements of a shard, from its first on, that the global norm counts on this rank.
@@ -67,11 +68,20 @@ int64_t num_counted(const ParamSpec& spec, const ParamShard& shard) {
   return std::clamp<int64_t>(spec.cut->num_counted - shard.first, 0, shard.count);
 }
 
-/// Every rank's square sum of what it owns, and the step's message. The scratch has the same size on every rank,
-/// however its pieces fall.
+/// A rank's own gradient of what it updates by itself is a part of the sum over data ranks: this many times it stands
+/// for the whole.
+double gradient_factor(const Program& program, const Bucket& bucket) {
+  return bucket.is_copied ? real(program.options.data_ranks) : 1.0;
+}
+
+/// Every rank's square sum of what it owns, and the step's message. Of what all ranks update by themselves the mean of
+/// their squares counts: the square of `gradient_factor` x the gradient, over the number of ranks. The scratch has the
+/// same size on every rank, however its pieces fall.
 void push_shared_norm(Tape& tape, Program& program) {
   int64_t largest = 0;
-  for (const Bucket& bucket : program.buckets) largest = std::max(largest, bucket.size / program.options.data_ranks);
+  for (const Bucket& bucket : program.buckets) {
+    largest = std::max(largest, bucket.is_copied ? bucket.size : bucket.size / program.options.data_ranks);
+  }
   const TensorId partials = program.tensors.add({.name = "optimizer.norm_partials",
                                                  .dtype = DType::kF64,
                                                  .shape = {ceil_div(largest, op::kSquareSumBlock)},
@@ -85,12 +95,13 @@ void push_shared_norm(Tape& tape, Program& program) {
       pieces.push_back(piece_of(program, shard.tensors.gradient));
       pieces.back().count = num_counted(program.params.params[static_cast<size_t>(param)], shard);
     }
-    push_square_sums(tape, program, bucket.shard.gradient, pieces, partials);
+    push_square_sums(tape, program, bucket.is_copied ? bucket.gradient : bucket.shard.gradient, pieces, partials,
+                     gradient_factor(program, bucket));
   }
   sum_state(tape, program);
 }
 
-void push_update(Tape& tape, const Program& program, size_t index) {
+void push_update(Tape& tape, const Program& program, size_t index, double factor) {
   const ParamSpec& spec = program.params.params[index];
   const ParamShard& shard = program.shards[index];
   if (shard.count == 0) return;
@@ -108,6 +119,7 @@ void push_update(Tape& tape, const Program& program, size_t index) {
                                 .beta2 = adamw.beta2,
                                 .eps = adamw.eps,
                                 .weight_decay = spec.is_decayed ? adamw.weight_decay : 0.0,
+                                .gradient_factor = factor,
                                 .seed = adamw.seed,
                                 .first_element = spec.flat_offset + shard.first});
 }
@@ -149,10 +161,12 @@ Tape make_optimizer_tape(Program& program) {
   tape.push(op::StepDecision<TensorId>{.state = program.state, .beta1 = adamw.beta1, .beta2 = adamw.beta2});
   tape.enter("optimizer.update");
   if (program.buckets.empty()) {
-    for (size_t index = program.params.params.size(); index-- > 0;) push_update(tape, program, index);
+    for (size_t index = program.params.params.size(); index-- > 0;) push_update(tape, program, index, 1);
   }
   for (const Bucket* bucket : forward_order(program)) {
-    for (const int64_t param : bucket->params) push_update(tape, program, static_cast<size_t>(param));
+    for (const int64_t param : bucket->params) {
+      push_update(tape, program, static_cast<size_t>(param), gradient_factor(program, *bucket));
+    }
     if (is_gathered_early(program, *bucket)) start_gather(tape, program, *bucket);
   }
   tape.enter("optimizer.gather");

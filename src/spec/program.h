@@ -76,6 +76,9 @@ struct ProgramOptions {
   std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
   int64_t data_ranks = 1;                     ///< ranks that train on micro-batches of their own, ZeRO-1 among them
   int64_t data_rank = 0;                      ///< which of them this is; sizes and offsets do not depend on it
+  /// Norms and biases: every data rank updates copies of its own by its own gradients, and Phase::kSynchronise brings
+  /// them together every so many steps. 1: they are reduced in every step like all others.
+  int64_t sync_small_every = 1;
   /// ZeRO-2: gradients are reduced in every micro-batch, and between them each data rank keeps its pieces of the sum.
   bool shards_gradients = false;
   int64_t tensor_ranks = 1;  ///< ranks that share the weights and work of each data rank
@@ -90,18 +93,19 @@ struct ProgramOptions {
 };
 
 enum class Phase : uint8_t {
-  kPack,        ///< copies of weights that stay, in a matmul library's layout or 8 bits; after loading and each step
-  kTrainFirst,  ///< forward and backward of a step's first micro-batch: gradients overwritten
-  kTrainNext,   ///< of the others: gradients accumulated
-  kTrainLast,   ///< of the last, where ranks accumulate: gradients accumulated, and reduced over ranks on the way
-  kChecksum,    ///< a checksum of every gradient
-  kOptimizer,   ///< norm, decision, AdamW
-  kGather,      ///< every rank's weights made whole, for whatever looks at them between steps
-  kSumState,    ///< losses and token counts summed over ranks, after an evaluation that they shared
-  kEval,        ///< forward and loss
-  kLogits,      ///< forward, all logits kept
-  kPrefill,     ///< prefill_rows tokens of each sequence into the KV cache, logits of the last of them
-  kDecode,      ///< one token of each sequence, its logits
+  kPack,         ///< copies of weights that stay, in a matmul library's layout or 8 bits; after loading and each step
+  kTrainFirst,   ///< forward and backward of a step's first micro-batch: gradients overwritten
+  kTrainNext,    ///< of the others: gradients accumulated
+  kTrainLast,    ///< of the last, where ranks accumulate: gradients accumulated, and reduced over ranks on the way
+  kChecksum,     ///< a checksum of every gradient
+  kOptimizer,    ///< norm, decision, AdamW
+  kSynchronise,  ///< ranks' own copies of norms and biases become their mean; with sync_small_every > 1
+  kGather,       ///< every rank's weights made whole, for whatever looks at them between steps
+  kSumState,     ///< losses and token counts summed over ranks, after an evaluation that they shared
+  kEval,         ///< forward and loss
+  kLogits,       ///< forward, all logits kept
+  kPrefill,      ///< prefill_rows tokens of each sequence into the KV cache, logits of the last of them
+  kDecode,       ///< one token of each sequence, its logits
 };
 std::string_view phase_name(Phase phase);
 /// Whether a phase reads gradients that another one wrote.
@@ -172,7 +176,8 @@ struct Bucket {
   std::vector<int64_t> params;   ///< rows of the table, as they lie in the bucket
   std::vector<int64_t> offsets;  ///< where each begins, in elements
   int64_t size = 0;              ///< elements, a multiple of data_ranks kShardAlignment
-  TensorId gradient;             ///< [size]; absent with ProgramOptions::shards_gradients
+  bool is_copied = false;        ///< every rank updates all of it by itself (ProgramOptions::sync_small_every)
+  TensorId gradient;             ///< [size]; absent with ProgramOptions::shards_gradients, unless it is copied
   ParamTensors shard;            ///< this rank's piece, [size / data_ranks]
   /// What other ranks' updates must reach: a whole tensor [size] and this rank's piece of it.
   struct Gathered {
@@ -229,6 +234,8 @@ struct Program {
   std::vector<ParamTensors> param_tensors;  ///< one an entry of params.params
   std::vector<ParamShard> shards;           ///< one an entry of params.params: what the optimizer updates
   std::vector<Bucket> buckets;  ///< in the order in which backward finishes them; empty where there is one rank in all
+  /// Masters, then first, then second moments of the buckets that ranks copy, of equal sizes; absent where none is.
+  TensorId copies;
   FlatTensors flat;
   BatchTensors batch;
   TensorId state;  ///< StepState as bytes

@@ -365,6 +365,15 @@ void DistributionSection::visit(Fields& fields) {
               .help = "In how many stretches tensor-parallel ranks exchange a micro-batch's rows, beside the products "
                       "that read or make them; whole where a rank's rows do not divide so.",
               .range = between(1, 4)});
+  fields.add({.path = "sync_small_every",
+              .value = &sync_small_every,
+              .help =
+                  "Norms and biases: 1, their gradients are summed over ranks in every step, exactly. More: each "
+                  "data-parallel rank updates copies of its own, which become their mean every so many steps: "
+                  "fewer messages, other mathematics. Evaluations, samples and saves must fall on such steps, and a "
+                  "stop waits for one.",
+              .unit = "steps",
+              .range = between(1, 1000)});
   fields.add({.path = "graphs",
               .value = &graphs,
               .help =

@@ -138,7 +138,22 @@ void validate_cluster(const ClusterSection& cluster) {
   }
 }
 
+/// Whoever looks at the model sees one that all ranks have, and a look changes nothing of what is trained.
+void validate_synchronisation(const RunConfig& config) {
+  const int64_t every = config.distribution.sync_small_every;
+  if (config.cluster.data_parallel() == 1) return;
+  const std::pair<const char*, int64_t> looks[] = {{"train.eval_every", config.train.eval_every},
+                                                   {"train.sample_every", config.train.sample_every},
+                                                   {"checkpoint.every", config.checkpoint.every}};
+  for (const auto& [key, period] : looks) {
+    if (period % every == 0) continue;
+    throw ConfigError(key, "falls between two steps at which ranks have the same norms and biases", period,
+                      "a multiple of distribution.sync_small_every = " + std::to_string(every));
+  }
+}
+
 void validate_distribution(const RunConfig& config) {
+  validate_synchronisation(config);
   if (config.cluster.gpus == 1) return;
   if (config.distribution.graphs && config.meter.timeline_every > 0) {
     throw ConfigError("distribution.graphs", "records whole phases, which an observed step is not",
@@ -231,6 +246,9 @@ std::vector<std::string> RunConfig::ignored_settings() const {
   }
   if (distribution.zero > 1 && cluster.data_parallel() == 1) {
     ignored.push_back("distribution.zero: there is one data-parallel rank, which shares with nobody");
+  }
+  if (distribution.sync_small_every > 1 && cluster.data_parallel() == 1) {
+    ignored.push_back("distribution.sync_small_every: there is one data-parallel rank, whose gradients are whole");
   }
   if (distribution.graphs && cluster.gpus == 1) {
     ignored.push_back("distribution.graphs: there is one rank, whose phases are graphs anyway");

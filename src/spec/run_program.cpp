@@ -70,6 +70,7 @@ ProgramOptions training_options(const RunConfig& config) {
           .fp8 = fp8_of(config.precision),
           .generation = sampling_of(config),
           .data_ranks = config.cluster.data_parallel(),
+          .sync_small_every = config.distribution.sync_small_every,
           .shards_gradients = config.distribution.zero > 1,
           .tensor_ranks = config.cluster.tp,
           .tensor_stretches = config.distribution.tensor_stretches};

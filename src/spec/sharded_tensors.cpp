@@ -32,12 +32,13 @@ class ShardDeclarer {
     make_buckets();
     program_.param_tensors.resize(places_.size());
     program_.shards.resize(places_.size());
+    declare_copies();
     declare_weights();
     if (program_.options.has_training) {
       declare_gradients();
       const DType moments = program_.options.moments;
-      declare_shards("first_moment", moments, Owner::kOptimizer, &ParamTensors::first_moment, any_bucket());
-      declare_shards("second_moment", moments, Owner::kOptimizer, &ParamTensors::second_moment, any_bucket());
+      declare_shards("first_moment", moments, Owner::kOptimizer, &ParamTensors::first_moment, shared_buckets());
+      declare_shards("second_moment", moments, Owner::kOptimizer, &ParamTensors::second_moment, shared_buckets());
     }
     cut_params();
   }
@@ -50,14 +51,15 @@ class ShardDeclarer {
     int64_t offset = 0;
   };
 
-  static Choice any_bucket() {
-    return [](const Bucket&) { return true; };
+  /// Of which each rank updates a piece.
+  static Choice shared_buckets() {
+    return [](const Bucket& bucket) { return !bucket.is_copied; };
   }
   Choice matrices() const {
     return [this](const Bucket& bucket) { return !is_of_vectors(program_, bucket); };
   }
-  Choice vectors() const {
-    return [this](const Bucket& bucket) { return is_of_vectors(program_, bucket); };
+  Choice shared_vectors() const {
+    return [this](const Bucket& bucket) { return is_of_vectors(program_, bucket) && !bucket.is_copied; };
   }
 
   int64_t ranks() const { return program_.options.data_ranks; }
@@ -77,6 +79,7 @@ class ShardDeclarer {
     std::stable_partition(buckets.begin(), buckets.end(), matrices());
     for (size_t b = 0; b < buckets.size(); ++b) {
       buckets[b].size = round_up(buckets[b].size, ranks() * kShardAlignment);
+      buckets[b].is_copied = program_.options.sync_small_every > 1 && is_of_vectors(program_, buckets[b]);
       for (const int64_t param : buckets[b].params) places_[static_cast<size_t>(param)].bucket = b;
     }
   }
@@ -99,18 +102,44 @@ class ShardDeclarer {
     for (size_t b = 0; b < wholes.size(); ++b) {
       Bucket& bucket = program_.buckets[b];
       if (!is_chosen(bucket)) continue;
-      wholes[b] = program_.tensors.view(root, bucket.name + "." + name, {bucket.size}, offset);
-      bucket.shard.*field = program_.tensors.view(wholes[b], bucket.name + "." + name + ".piece", {shard_size(bucket)},
-                                                  program_.options.data_rank * shard_size(bucket));
-      for (const int64_t param : bucket.params) {
-        const auto index = static_cast<size_t>(param);
-        const ParamSpec& spec = program_.params.params[index];
-        program_.param_tensors[index].*field =
-            program_.tensors.view(wholes[b], spec.name + "." + name, spec.shape, places_[index].offset);
-      }
+      wholes[b] = place_whole(bucket, root, offset, name, field);
       offset += bucket.size;
     }
     return wholes;
+  }
+
+  /// A bucket's whole tensor at `offset` of `root`.
+  TensorId place_whole(Bucket& bucket, TensorId root, int64_t offset, const std::string& name, Field field) {
+    const TensorId whole = program_.tensors.view(root, bucket.name + "." + name, {bucket.size}, offset);
+    bucket.shard.*field = program_.tensors.view(whole, bucket.name + "." + name + ".piece", {shard_size(bucket)},
+                                                program_.options.data_rank * shard_size(bucket));
+    for (const int64_t param : bucket.params) {
+      const auto index = static_cast<size_t>(param);
+      const ParamSpec& spec = program_.params.params[index];
+      program_.param_tensors[index].*field =
+          program_.tensors.view(whole, spec.name + "." + name, spec.shape, places_[index].offset);
+    }
+    return whole;
+  }
+
+  /// What every rank updates all of by itself: behind one another, so that one call brings all of it together. Moments
+  /// are f32 whatever the others are, as noise would be averaged away.
+  void declare_copies() {
+    static constexpr std::pair<const char*, Field> kFields[] = {{"master", &ParamTensors::master},
+                                                                {"first_moment", &ParamTensors::first_moment},
+                                                                {"second_moment", &ParamTensors::second_moment}};
+    int64_t size = 0;
+    for (const Bucket& bucket : program_.buckets) size += bucket.is_copied ? bucket.size : 0;
+    if (size == 0) return;
+    program_.copies = parent("copies", DType::kF32, Owner::kOptimizer, std::ssize(kFields) * size);
+    int64_t offset = 0;
+    for (const auto& [name, field] : kFields) {
+      for (Bucket& bucket : program_.buckets) {
+        if (!bucket.is_copied) continue;
+        place_whole(bucket, program_.copies, offset, name, field);
+        offset += bucket.size;
+      }
+    }
   }
 
   /// As declare_whole, of tensors that the other ranks' updates must reach.
@@ -144,7 +173,7 @@ class ShardDeclarer {
     // Norms, biases, and whatever is multiplied in f32 or packed from f32: the master is the weight.
     const bool reads_masters = has_masters && !has_copies;
     declare_gathered("master", DType::kF32, Owner::kOptimizer, &ParamTensors::master,
-                     reads_masters ? any_bucket() : vectors());
+                     reads_masters ? shared_buckets() : shared_vectors());
     if (reads_masters) return;
     declare_gathered("weight", DType::kBF16, Owner::kWeights, &ParamTensors::weight, matrices());
     if (has_masters) declare_shards("master_shard", DType::kF32, Owner::kOptimizer, &ParamTensors::master, matrices());
@@ -161,8 +190,12 @@ class ShardDeclarer {
     const Choice in_bf16 = [has_bf16](const Bucket& bucket) { return has_bf16 && bucket.layer >= 0; };
     const Choice in_f32 = [in_bf16](const Bucket& bucket) { return !in_bf16(bucket); };
     if (program_.options.shards_gradients) {
-      declare_shards("gradient", DType::kF32, Owner::kGradients, &ParamTensors::gradient, in_f32);
+      const Choice shared_in_f32 = [in_f32](const Bucket& bucket) { return in_f32(bucket) && !bucket.is_copied; };
+      declare_shards("gradient", DType::kF32, Owner::kGradients, &ParamTensors::gradient, shared_in_f32);
       declare_shards("gradient_bf16", DType::kBF16, Owner::kGradients, &ParamTensors::gradient, in_bf16);
+      const auto copied = declare_whole("copied_gradient", DType::kF32, Owner::kGradients, &ParamTensors::gradient,
+                                        [](const Bucket& bucket) { return bucket.is_copied; });
+      for (size_t b = 0; b < program_.buckets.size(); ++b) program_.buckets[b].gradient = copied[b];
       return;
     }
     const auto of_f32 = declare_whole("gradient", DType::kF32, Owner::kGradients, &ParamTensors::gradient, in_f32);
@@ -184,6 +217,11 @@ class ShardDeclarer {
     for (size_t index = 0; index < places_.size(); ++index) {
       const ParamSpec& spec = program_.params.params[index];
       const Bucket& bucket = program_.buckets[places_[index].bucket];
+      if (bucket.is_copied) {
+        program_.shards[index] = {
+            .first = 0, .count = spec.shape.num_elements(), .tensors = program_.param_tensors[index]};
+        continue;
+      }
       const int64_t piece = program_.options.data_rank * shard_size(bucket);
       const int64_t offset = places_[index].offset;
       const int64_t first = std::max(offset, piece);

@@ -68,6 +68,7 @@ void append_step_json(std::string& out, const StepRecord& record, int64_t step_t
       .number("co2_grams", measurements.co2_grams)
       .number("data_wait_seconds", record.data_wait_seconds)
       .flag("skipped", record.skipped);
+  if (record.copy_drift) line.number("copy_drift", record.copy_drift);
   if (record.fp8) {
     line.integer("fp8_overflows", record.fp8->overflows)
         .number("fp8_inputs_flushed", record.fp8->inputs_flushed)

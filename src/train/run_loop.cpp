@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/checked.h"
 #include "core/error.h"
 #include "meter/energy.h"
 
@@ -18,7 +19,10 @@ class StopAgreement {
   StopAgreement(Trainer& trainer, const std::function<bool()>& is_asked) : trainer_(trainer), is_asked_(is_asked) {}
 
   void see(const StepRecord& record) {
-    if (record.stop_requested) last_step_ = std::min(last_step_, record.step + 1);
+    // Where ranks have copies of their own, behind a step that makes them equal: the run is the same wherever it stops.
+    if (record.stop_requested) {
+      last_step_ = std::min(last_step_, round_up(record.step + 1, trainer_.sync_small_every()));
+    }
   }
   bool is_due() {
     if (!trainer_.has_peers()) return is_asked();

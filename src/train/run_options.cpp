@@ -54,10 +54,15 @@ std::string precision_text(RunConfig config) {
   return text + " " + keys_text(config, {"precision.matmul", "precision.fp8_gradient", "precision.fp8_scaling"});
 }
 
-/// Ranks and accumulation may change places: the same micro-batches make up a step.
+/// Ranks and accumulation may change places: the same micro-batches make up a step. Not where ranks have copies of
+/// norms and biases, which learn from a rank's own.
 std::string batch_text(RunConfig config) {
-  config.train.accumulation *= config.cluster.data_parallel();
-  return keys_text(config, {"train.micro_batch", "train.accumulation", "data.seq_len", "data.packing"});
+  const int64_t ranks = config.cluster.data_parallel();
+  config.train.accumulation *= ranks;
+  const std::string text =
+      keys_text(config, {"train.micro_batch", "train.accumulation", "data.seq_len", "data.packing"});
+  if (ranks == 1 || config.distribution.sync_small_every == 1) return text;
+  return text + " ranks=" + std::to_string(ranks) + " " + keys_text(config, {"distribution.sync_small_every"});
 }
 
 }  // namespace

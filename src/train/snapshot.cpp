@@ -46,8 +46,9 @@ void SnapshotReader::copy_tensors(TrainingSnapshot& snapshot) const {
   second_moment.get();
 }
 
-void take_gathered_snapshot(Executor& executor, const Trainer& trainer, const RunTotals& totals, bool keeps,
+void take_gathered_snapshot(Executor& executor, Trainer& trainer, const RunTotals& totals, bool keeps,
                             TrainingSnapshot& snapshot) {
+  trainer.synchronise_copies();
   snapshot.progress = trainer.progress();
   snapshot.totals = totals;
   const auto size = static_cast<size_t>(executor.program().whole_params.flat_size);

@@ -49,7 +49,7 @@ class SnapshotReader {
 
 /// Both halves at once, of several ranks: all call it between two steps. Where `keeps` is false the tensors are only
 /// sent, and stay empty.
-void take_gathered_snapshot(Executor& executor, const Trainer& trainer, const RunTotals& totals, bool keeps,
+void take_gathered_snapshot(Executor& executor, Trainer& trainer, const RunTotals& totals, bool keeps,
                             TrainingSnapshot& snapshot);
 
 /// Both halves at once, for a caller that waits.

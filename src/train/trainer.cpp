@@ -20,6 +20,9 @@ namespace {
 /// Steps whose norms the spike guard compares with; fewer than this many seen: no judgement yet.
 constexpr size_t kSpikeWindow = 32;
 
+/// Relative to their mean. Copies that AdamW moves apart by lr in every step differ by some k x lr: thousandths.
+constexpr double kLargestDrift = 0.1;
+
 std::optional<Fp8Losses> fp8_losses(const StepState& state) {
   if (state.fp8_inputs == 0) return std::nullopt;
   const auto share = [](int64_t part, int64_t whole) {
@@ -91,13 +94,17 @@ std::optional<Trainer::Issued> Trainer::issue(const std::function<bool()>& shoul
   }
   if (held_.valid()) executor_.waiting([&] { std::exchange(held_, {}).get(); });
   executor_.run(Phase::kOptimizer);
-  executor_.run(Phase::kPack);
   ++steps_done_;
+  const bool follows_synchronisation = std::exchange(were_copies_joined_, false);
+  copies_are_apart_ = sync_small_every() > 1;
+  if (steps_done_ % sync_small_every() == 0) synchronise_copies();
+  executor_.run(Phase::kPack);
   outcome_of(steps_done_).start(state);
   return Issued{.step = steps_done_,
                 .tokens = tokens_done_,
                 .lr = static_cast<double>(inputs.learning_rate),
-                .data_wait_seconds = done->data_wait_seconds};
+                .data_wait_seconds = done->data_wait_seconds,
+                .follows_synchronisation = follows_synchronisation};
 }
 
 StepRecord Trainer::collect(const Issued& issued) {
@@ -107,20 +114,22 @@ StepRecord Trainer::collect(const Issued& issued) {
   if (has_peers()) executor_.communicator()->check_alive();  // a lost rank leaves any number in the sums
   const auto count = static_cast<double>(std::max<int64_t>(state.supervised_tokens, 1));
   if (has_peers()) tokens_done_ += state.counts.batch_tokens;
-  const StepRecord record{.step = issued.step,
-                          .tokens = has_peers() ? tokens_done_ : issued.tokens,
-                          .loss = state.loss_sum / count,
-                          .z_loss = state.z_loss_sum / count,
-                          .grad_norm = static_cast<double>(state.gradient_norm),
-                          .lr = issued.lr,
-                          .supervised_tokens = state.supervised_tokens,
-                          .joules_of_others = state.counts.joules,
-                          .stop_requested = state.counts.stop_requests > 0,
-                          .skipped = state.skipped != 0,
-                          .skipped_total = state.skipped_steps,
-                          .seconds = outcome.seconds_since(outcome_of(issued.step - 1)),
-                          .fp8 = fp8_losses(state),
-                          .data_wait_seconds = issued.data_wait_seconds};
+  const StepRecord record{
+      .step = issued.step,
+      .tokens = has_peers() ? tokens_done_ : issued.tokens,
+      .loss = state.loss_sum / count,
+      .z_loss = state.z_loss_sum / count,
+      .grad_norm = static_cast<double>(state.gradient_norm),
+      .lr = issued.lr,
+      .supervised_tokens = state.supervised_tokens,
+      .joules_of_others = state.counts.joules,
+      .stop_requested = state.counts.stop_requests > 0,
+      .skipped = state.skipped != 0,
+      .skipped_total = state.skipped_steps,
+      .seconds = outcome.seconds_since(outcome_of(issued.step - 1)),
+      .fp8 = fp8_losses(state),
+      .copy_drift = issued.follows_synchronisation ? std::optional(state.largest_copy_drift) : std::nullopt,
+      .data_wait_seconds = issued.data_wait_seconds};
   remember_norm(record);
   enforce_policy(state, record);
   return record;
@@ -183,6 +192,13 @@ void Trainer::enforce_policy(const StepState& state, const StepRecord& record) {
     throw DataError("batch", "token ids or labels outside the vocabulary in step " + std::to_string(record.step),
                     state.bad_tokens, "0; the tokenizer does not fit the model");
   }
+  if (record.copy_drift && !(*record.copy_drift <= kLargestDrift)) {
+    throw NumericError(
+        "distribution.sync_small_every",
+        "the ranks' own norms and biases differed from their mean before step " + std::to_string(record.step),
+        *record.copy_drift, "at most " + std::to_string(kLargestDrift) + " of it",
+        "synchronise them more often, or lower optim.lr");
+  }
   skipped_in_a_row_ = record.skipped ? skipped_in_a_row_ + 1 : 0;
   if (skipped_in_a_row_ >= options_.nan_limit) {
     throw NumericError("train", "steps skipped in a row", skipped_in_a_row_,
@@ -194,11 +210,20 @@ void Trainer::enforce_policy(const StepState& state, const StepRecord& record) {
 std::optional<EvalResult> Trainer::evaluate(const BatchSource& source, int64_t batches,
                                             const std::function<bool()>& should_stop) {
   require_nothing_under_way("an evaluation");
+  synchronise_copies();
   return litespark::evaluate(executor_, source, batches, should_stop);
+}
+
+void Trainer::synchronise_copies() {
+  if (!copies_are_apart_) return;
+  executor_.run(Phase::kSynchronise);
+  copies_are_apart_ = false;
+  were_copies_joined_ = true;
 }
 
 void Trainer::make_weights_whole() {
   require_nothing_under_way("a look at the weights");
+  synchronise_copies();
   litespark::make_weights_whole(executor_);
 }
 

@@ -51,6 +51,9 @@ struct StepRecord {
   /// From the end of the step before it on the device to its own end; from its start when nothing was under way.
   double seconds = 0;
   std::optional<Fp8Losses> fp8;  ///< with 8-bit matmuls
+  /// Where ranks had copies of norms and biases that came together in front of this step: the largest distance of a
+  /// rank's from the mean, relative to it.
+  std::optional<double> copy_drift;
   double data_wait_seconds = 0;  ///< the host waited for the loader; on a GPU ops of the step before may have run on
 };
 
@@ -89,6 +92,10 @@ class Trainer {
   bool has_peers() const { return executor_.communicator() != nullptr; }
   /// Before somebody other than the trainer looks at the weights. All ranks call it.
   void make_weights_whole();
+  /// Where ranks update copies of norms and biases: makes them equal if they are not. All ranks call it.
+  void synchronise_copies();
+  /// Steps between which the copies are apart; 1 where there are none.
+  int64_t sync_small_every() const { return executor_.program().options.sync_small_every; }
 
   /// Steps issued; that of the last may still be under way.
   int64_t steps_done() const { return steps_done_; }
@@ -116,6 +123,7 @@ class Trainer {
     int64_t tokens = 0;
     double lr = 0;
     double data_wait_seconds = 0;
+    bool follows_synchronisation = false;
   };
 
   /// nullopt: dropped.
@@ -141,6 +149,8 @@ class Trainer {
   int64_t skipped_in_a_row_ = 0;
   std::vector<double> recent_norms_;
   bool wants_stop_ = false;
+  bool copies_are_apart_ = false;
+  bool were_copies_joined_ = false;  ///< since the step before
   std::optional<Issued> under_way_;
   std::shared_future<void> held_;
   /// One for the step being issued, one for the step before it, one for the end of that before both: times are

@@ -36,12 +36,13 @@ inline OpCase<op::GradientSquareSum<Tensor>> bf16_values_square_sum_case(DType d
   return test;
 }
 
-inline OpCase<op::GradientSquareSum<Tensor>> square_sum_case(int64_t size) {
+inline OpCase<op::GradientSquareSum<Tensor>> square_sum_case(int64_t size, double factor = 1) {
   OpCase<op::GradientSquareSum<Tensor>> test{
       .name = std::to_string(size),
       .op = {.state = state_shape(),
              .gradient = shape_only(DType::kF32, {size}),
-             .partials = shape_only(DType::kF64, {ceil_div(size, op::kSquareSumBlock)})},
+             .partials = shape_only(DType::kF64, {ceil_div(size, op::kSquareSumBlock)}),
+             .factor = factor},
       .inputs = {}};
   fill_at_random(test, 19);
   test.inputs.state.gradient_square_sum = 5;

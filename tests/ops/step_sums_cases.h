@@ -23,6 +23,7 @@ inline StepState state_of_rank(int rank) {
   state.gradient_square_sum = 1e-3 / (rank + 1);
   state.counts = {.batch_tokens = 2000 + rank, .stop_requests = rank == 1 ? 1 : 0, .joules = 0.25 * rank};
   state.gradient_norm = 3.0f;
+  state.copy_drift = rank == 1 ? 0.5 : 0.25;
   state.optimizer_steps = 11;
   return state;
 }
@@ -71,6 +72,7 @@ inline void expect_sums_in_rank_order(Backend& backend) {
   EXPECT_EQ(found.counts.batch_tokens, 6003);
   EXPECT_EQ(found.counts.stop_requests, 1);
   EXPECT_EQ(found.counts.joules, 0.75);
+  EXPECT_EQ(found.largest_copy_drift, 0.5);
   StepState rest = found;
   rest.loss_sum = states[0].loss_sum;
   rest.z_loss_sum = states[0].z_loss_sum;
@@ -78,6 +80,7 @@ inline void expect_sums_in_rank_order(Backend& backend) {
   rest.supervised_tokens = states[0].supervised_tokens;
   rest.bad_tokens = states[0].bad_tokens;
   rest.counts = states[0].counts;
+  rest.largest_copy_drift = states[0].largest_copy_drift;
   EXPECT_EQ(std::memcmp(&rest, states.data(), sizeof(rest)), 0);
 }
 
@@ -102,7 +105,9 @@ inline void expect_a_nan_to_reach_all(Backend& backend) {
   std::vector<StepState> states = {state_of_rank(0), state_of_rank(1)};
   states[1].gradient_square_sum = std::numeric_limits<double>::quiet_NaN();
   states[1].loss_sum = std::numeric_limits<double>::infinity();
+  states[0].copy_drift = std::numeric_limits<double>::quiet_NaN();
   const StepState found = sum_on(backend, states);
+  EXPECT_TRUE(std::isnan(found.largest_copy_drift));
   EXPECT_TRUE(std::isnan(found.gradient_square_sum));
   EXPECT_TRUE(std::isinf(found.loss_sum));
 }

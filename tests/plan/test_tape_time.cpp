@@ -144,6 +144,18 @@ TEST(TapeTime, OpsLoseToACallBesideThemWhatItsTrafficTakes) {
   EXPECT_NEAR(both.seconds().gradients, gather_contention(400), 1e-9);
 }
 
+TEST(TapeTime, RarerSynchronisationOfSmallParametersSavesTheirCalls) {
+  const auto exposed = [](int64_t every) {
+    ProgramOptions options = small_options();
+    options.data_ranks = 8;
+    options.sync_small_every = every;
+    return program_seconds(make_llama_program(small_config(), options, PlainSizes()), 1, hardware_named("h200"));
+  };
+  EXPECT_LT(exposed(5).gradients, exposed(1).gradients);
+  EXPECT_LT(exposed(50).gradients, exposed(5).gradients);
+  EXPECT_EQ(exposed(50).matmul, exposed(5).matmul);
+}
+
 TEST(TapeTime, SlowerHardwareTakesLonger) {
   const Program program = program_with(Recompute::kNone, 64);
   EXPECT_GT(program_seconds(program, 1, hardware_named("cpu")).total,

@@ -9,9 +9,9 @@
 namespace litespark::reference {
 
 template <class Real>
-test::Values evaluate(const op::GradientSquareSum<Tensor>&, const test::Values& in) {
+test::Values evaluate(const op::GradientSquareSum<Tensor>& op, const test::Values& in) {
   test::Values result{.tensors = {}, .state = in.state};
-  for (const double value : in.at("gradient")) result.state.gradient_square_sum += value * value;
+  for (const double value : in.at("gradient")) result.state.gradient_square_sum += op.factor * value * value;
   return result;
 }
 
@@ -53,7 +53,7 @@ test::Values evaluate(const op::AdamW<Tensor>& op, const test::Values& in) {
     const Real rate = static_cast<Real>(state.learning_rate);
     const Real decay = static_cast<Real>(1 - static_cast<double>(state.learning_rate) * op.weight_decay);
     for (size_t i = 0; i < master.size(); ++i) {
-      const Real g = gradient[i] * static_cast<Real>(state.gradient_scale);
+      const Real g = gradient[i] * static_cast<Real>(static_cast<double>(state.gradient_scale) * op.gradient_factor);
       first[i] = beta1 * first[i] + new1 * g;
       second[i] = beta2 * second[i] + new2 * g * g;
       const Real mean = first[i] / static_cast<Real>(state.bias_correction1);

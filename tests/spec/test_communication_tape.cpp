@@ -285,6 +285,55 @@ TEST(CommunicationTape, TheNormCountsEachElementOfThePieceOnceAndNoPadding) {
   EXPECT_EQ(counted, owned);
 }
 
+Program program_with_copies(int64_t every, int64_t tensor_ranks = 1, bool shards = false) {
+  ProgramOptions options = small_options();
+  options.data_ranks = 2;
+  options.tensor_ranks = tensor_ranks;
+  options.accumulates = true;
+  options.shards_gradients = shards;
+  options.sync_small_every = every;
+  ModelConfig config = small_config();
+  config.has_qkv_bias = true;
+  return make_llama_program(config, options, PlainSizes());
+}
+
+size_t count_calls(const Program& program, Phase phase) {
+  return count(program, phase, "reduce_scatter") + count(program, phase, "all_gather");
+}
+
+TEST(CommunicationTape, CopiesOfSmallParametersTravelInTwoCallsAndInNoStep) {  // claim:L8
+  const Program exact = program_with_copies(1);
+  EXPECT_EQ(exact.tape(Phase::kSynchronise), nullptr);
+  EXPECT_FALSE(exact.copies.has_value());
+  const Program copied = program_with_copies(5);
+  EXPECT_EQ(count_calls(copied, Phase::kTrainLast), count_calls(exact, Phase::kTrainLast) - 1);
+  EXPECT_EQ(count_calls(copied, Phase::kOptimizer), count_calls(exact, Phase::kOptimizer) - 1);
+  EXPECT_EQ(count(copied, Phase::kSynchronise, "reduce_scatter"), 1U);
+  EXPECT_EQ(count(copied, Phase::kSynchronise, "all_gather"), 1U);
+}
+
+TEST(CommunicationTape, NobodyTouchesWhatASynchronisationOwns) {
+  for (const int64_t tensor : {1, 2}) {
+    for (const bool shards : {false, true}) {
+      const Program program = program_with_copies(3, tensor, shards);
+      for (const auto& [phase, tape] : program.tapes) Watcher(program).walk(tape);
+    }
+  }
+}
+
+TEST(CommunicationTape, TheNormCountsOwnGradientsOfCopiesByTheNumberOfRanks) {
+  const Program program = program_with_copies(3);
+  int64_t copied = 0;
+  for (const auto& sum : ops_of<op::GradientSquareSum>(*program.tape(Phase::kOptimizer))) {
+    if (sum.factor == 1) continue;
+    EXPECT_EQ(sum.factor, 2);
+    copied += program.tensors[sum.gradient].shape.num_elements();
+  }
+  int64_t small = 0;
+  for (const ParamSpec& spec : program.params.params) small += spec.is_matrix() ? 0 : spec.shape.num_elements();
+  EXPECT_EQ(copied, small);
+}
+
 TEST(CommunicationTape, OptionsThatOneRankAloneCanHaveAreRefused) {
   ProgramOptions options = small_options();
   options.data_ranks = 2;

@@ -119,6 +119,31 @@ TEST(RunConfigChecks, SeveralRanksRefuseWhatOneAloneCanDo) {
   EXPECT_TRUE(config.ignored_settings().empty());
 }
 
+TEST(RunConfigChecks, NobodyLooksAtAModelOfWhichRanksHaveCopiesThatDiffer) {
+  const auto with_copies = [](int64_t ranks, const std::function<void(RunConfig&)>& change) {
+    return refusal([&](RunConfig& c) {
+      c.cluster.gpus = ranks;
+      c.distribution.sync_small_every = 5;
+      change(c);
+    });
+  };
+  EXPECT_TRUE(contains(with_copies(2, [](RunConfig& c) { c.train.eval_every = 12; }), "train.eval_every"));
+  EXPECT_TRUE(contains(with_copies(2, [](RunConfig& c) { c.checkpoint.every = 4; }), "checkpoint.every"));
+  EXPECT_TRUE(contains(with_copies(2, [](RunConfig& c) { c.train.sample_every = 7; }), "train.sample_every"));
+  RunConfig config = small_run();
+  config.cluster.gpus = 2;
+  config.distribution.sync_small_every = 5;
+  config.train.eval_every = 10;
+  config.checkpoint.every = 5;
+  config.validate();
+  EXPECT_TRUE(config.ignored_settings().empty());
+  config.cluster.gpus = 1;
+  config.train.eval_every = 12;
+  config.validate();
+  ASSERT_EQ(config.ignored_settings().size(), 1U);
+  EXPECT_TRUE(contains(config.ignored_settings().front(), "distribution.sync_small_every"));
+}
+
 TEST(RunConfigChecks, ClusterAxesMustMakeUpTheDevices) {
   EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.cluster.tp = 2; }), "cluster"));
   EXPECT_TRUE(contains(refusal([](RunConfig& c) {

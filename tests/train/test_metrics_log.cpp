@@ -40,6 +40,12 @@ TEST_F(MetricsLogTest, StepsOnEightBitsSayWhatThatLost) {
                        "\"fp8_gradients_flushed\": 0.5}"));
 }
 
+TEST_F(MetricsLogTest, AStepBehindASynchronisationSaysHowFarCopiesWere) {
+  StepRecord step = record(3);
+  step.copy_drift = 0.25;
+  EXPECT_TRUE(contains(step_json(step, 100, {}), "\"skipped\": false, \"copy_drift\": 0.25}"));
+}
+
 TEST_F(MetricsLogTest, WhatIsNotFiniteIsNull) {
   StepRecord bad = record(1);
   bad.loss = std::nan("");

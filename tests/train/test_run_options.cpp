@@ -69,6 +69,22 @@ TEST(RunOptions, RanksAndAccumulationMayChangePlacesBetweenASaveAndAResume) {
   EXPECT_NE(batch_of(4, 3), batch_of(3, 3));
 }
 
+// Copies of norms and biases learn from a rank's own micro-batches, so the number of ranks changes the weights.
+TEST(RunOptions, RanksWithCopiesOfTheirOwnCannotChangePlaces) {
+  const auto batch_of = [](int64_t ranks, int64_t accumulation, int64_t every) {
+    RunConfig config;
+    config.cluster.gpus = ranks;
+    config.train.accumulation = accumulation;
+    config.distribution.sync_small_every = every;
+    return run_identity(config, ModelConfig{}, "data").at("batch");
+  };
+  EXPECT_EQ(batch_of(4, 3, 5), batch_of(4, 3, 5));
+  EXPECT_NE(batch_of(4, 3, 5), batch_of(2, 6, 5));
+  EXPECT_NE(batch_of(4, 3, 5), batch_of(4, 3, 4));
+  EXPECT_NE(batch_of(4, 3, 5), batch_of(4, 3, 1));
+  EXPECT_EQ(batch_of(1, 12, 5), batch_of(4, 3, 1));
+}
+
 TEST(RunOptions, TheIdentityChangesWithWhatChangesTheWeights) {
   const auto identity = [](const char* path, const char* value) {
     RunConfig config;

@@ -26,8 +26,9 @@ using AnyOp =
                  HeadNormBackward<T>, MatmulForward<T>, MatmulBackwardInput<T>, MatmulBackwardWeight<T>,
                  BiasBackward<T>, PackWeight<T>, Rope<T>, AttentionForward<T>, AttentionBackward<T>, AttentionCached<T>,
                  SwiGluForward<T>, SwiGluBackward<T>, CrossEntropy<T>, CrossEntropyPart<T>, CrossEntropyJoined<T>,
-                 LossReduce<T>, GradientSquareSum<T>, StepDecision<T>, AdamW<T>, Convert<T>, Add<T>, OffloadStore<T>,
-                 OffloadFetch<T>, OffloadWait<T>, Checksum<T>, PutStepSums<T>, TakeStepSums<T>, AllReduce<T>,
-                 ReduceScatter<T>, AllGather<T>, CommWait<T>, Clear<T>, AbsMax<T>, QuantizeFp8<T>, ScaledMatmul<T>>;
+                 LossReduce<T>, GradientSquareSum<T>, StepDecision<T>, AdamW<T>, MeanOfCopies<T>, Convert<T>, Add<T>,
+                 OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>, Checksum<T>, PutStepSums<T>, TakeStepSums<T>,
+                 AllReduce<T>, ReduceScatter<T>, AllGather<T>, CommWait<T>, Clear<T>, AbsMax<T>, QuantizeFp8<T>,
+                 ScaledMatmul<T>>;
 
 }  // namespace litespark::op

@@ -7,18 +7,20 @@
 
 namespace litespark::op {
 
-/// state.gradient_square_sum += sum of squares of `gradient` (flat, f32 or bf16), in double, blocks of kSquareSumBlock
-/// elements added in order. partials [ceil(P / kSquareSumBlock)] f64 scratch.
+/// state.gradient_square_sum += `factor` x the sum of squares of `gradient` (flat, f32 or bf16), in double, blocks of
+/// kSquareSumBlock elements added in order. partials [ceil(P / kSquareSumBlock)] f64 scratch.
 template <class T>
 struct GradientSquareSum {
   static constexpr std::string_view kName = "gradient_square_sum";
   T state, gradient, partials;
+  double factor = 1;
 
   template <class F>
   auto map(F&& f) const {
     return GradientSquareSum<decltype(f.in("gradient", gradient))>{.state = f.inout("state", state),
                                                                    .gradient = f.in("gradient", gradient),
-                                                                   .partials = f.out("partials", partials)};
+                                                                   .partials = f.out("partials", partials),
+                                                                   .factor = factor};
   }
 };
 
@@ -51,7 +53,7 @@ enum class WeightForm : uint8_t {
 inline constexpr int kNumWeightForms = 3;
 
 /// Decoupled weight decay Adam (Loshchilov and Hutter 2019), nothing when state.skipped:
-///   g = gradient * state.gradient_scale; master *= 1 - lr * weight_decay;
+///   g = gradient * (state.gradient_scale * gradient_factor); master *= 1 - lr * weight_decay;
 ///   m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
 ///   master -= lr * (m / bias_correction1) / (sqrt(v / bias_correction2) + eps).
 /// All of equal size; first_moment and second_moment f32 or both bf16, which are written with stochastic rounding;
@@ -66,8 +68,9 @@ struct AdamW {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
-  uint64_t seed = 0;          ///< of the noise
-  int64_t first_element = 0;  ///< a multiple of 4
+  double gradient_factor = 1;  ///< where `gradient` is but a part of a sum: what makes it an estimate of the whole
+  uint64_t seed = 0;           ///< of the noise
+  int64_t first_element = 0;   ///< a multiple of 4
 
   WeightForm form() const {
     if (master.has_value()) return WeightForm::kMaster;
@@ -87,8 +90,29 @@ struct AdamW {
                                                        .beta2 = beta2,
                                                        .eps = eps,
                                                        .weight_decay = weight_decay,
+                                                       .gradient_factor = gradient_factor,
                                                        .seed = seed,
                                                        .first_element = first_element};
+  }
+};
+
+/// The mean of all ranks' copies of parameters that each updated by itself: copy = sum / ranks, element by element, in
+/// f64, rounded once. copy, sum [P] f32; `sum` is that of the copies of all ranks, so that all get the same bits. With
+/// `state`: state.copy_drift = |copy - mean| / |mean| of the copy as it was, Euclidean norms over all elements summed
+/// in f64 as GradientSquareSum does; 0 where nothing differs. partials [2 ceil(P / kSquareSumBlock)] f64 scratch.
+template <class T>
+struct MeanOfCopies {
+  static constexpr std::string_view kName = "mean_of_copies";
+  T copy, sum, state, partials;
+  int64_t ranks = 1;
+
+  template <class F>
+  auto map(F&& f) const {
+    return MeanOfCopies<decltype(f.in("sum", sum))>{.copy = f.inout("copy", copy),
+                                                    .sum = f.in("sum", sum),
+                                                    .state = f.inout("state", state),
+                                                    .partials = f.out("partials", partials),
+                                                    .ranks = ranks};
   }
 };
 

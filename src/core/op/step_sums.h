@@ -8,15 +8,24 @@
 namespace litespark::op {
 
 /// Doubles of one rank's message.
-inline constexpr int64_t kNumStepSums = 8;
+inline constexpr int64_t kNumStepSums = 9;
+
+/// Which of them is StepState::copy_drift: of all ranks' the largest counts.
+inline constexpr int64_t kStepDrift = 8;
 
 /// Whether the `index`-th of them is each rank's own: the square sum of what it owns, stop requests, joules.
 constexpr bool is_own_sum(int64_t index) {
   return index == 4 || index >= 6;
 }
 
-/// sums = loss_sum, z_loss_sum, supervised_tokens, bad_tokens, gradient_square_sum and RankCounts of `state`. sums
-/// [kNumStepSums] f64, overwritten; counts are exact up to 2^53.
+/// What so many values come to with one more: their sum, or the larger, which is NaN where either is.
+constexpr double joined_step_sum(int64_t index, double so_far, double value) {
+  if (index != kStepDrift) return so_far + value;
+  return so_far >= value || so_far != so_far ? so_far : value;
+}
+
+/// sums = loss_sum, z_loss_sum, supervised_tokens, bad_tokens, gradient_square_sum, RankCounts and copy_drift of
+/// `state`. sums [kNumStepSums] f64, overwritten; counts are exact up to 2^53.
 template <class T>
 struct PutStepSums {
   static constexpr std::string_view kName = "put_step_sums";
@@ -29,8 +38,9 @@ struct PutStepSums {
 };
 
 /// The fields that PutStepSums names, in `state`, = their sums over the rows of `sums` [R, kNumStepSums], added in row
-/// order: the same bits on every rank. A NaN of one rank is a NaN on all. Of every `replica_ranks` rows in a row, whose
-/// ranks saw the same tokens, the first alone counts for losses and token counts.
+/// order, but for copy_drift, whose largest is largest_copy_drift: the same bits on every rank. A NaN of one rank is a
+/// NaN on all. Of every `replica_ranks` rows in a row, whose ranks saw the same tokens, the first alone counts for
+/// losses and token counts.
 template <class T>
 struct TakeStepSums {
   static constexpr std::string_view kName = "take_step_sums";

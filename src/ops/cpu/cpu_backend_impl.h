@@ -57,6 +57,7 @@ class CpuBackend final : public Backend {
   void run(const op::GradientSquareSum<Tensor>& op) override;
   void run(const op::StepDecision<Tensor>& op) override;
   void run(const op::AdamW<Tensor>& op) override;
+  void run(const op::MeanOfCopies<Tensor>& op) override;
   void run(const op::Convert<Tensor>& op) override;
   void run(const op::Add<Tensor>& op) override;
   void run(const op::OffloadStore<Tensor>& op) override;

@@ -34,7 +34,7 @@ void CpuBackend::run(const op::GradientSquareSum<Tensor>& op) {
   });
   double total = 0;
   for (int64_t block = 0; block < ceil_div(size, op::kSquareSumBlock); ++block) total += partials[block];
-  static_cast<StepState*>(op.state.data)->gradient_square_sum += total;
+  static_cast<StepState*>(op.state.data)->gradient_square_sum += op.factor * total;
 }
 
 void CpuBackend::run(const op::StepDecision<Tensor>& op) {
@@ -72,7 +72,7 @@ void CpuBackend::run(const op::AdamW<Tensor>& op) {
       .seed = op.seed,
       .noise_step = state.rng_counter,
       .first_element = op.first_element,
-      .gradient_scale = state.gradient_scale,
+      .gradient_scale = state.gradient_scale * static_cast<float>(op.gradient_factor),
       .beta1 = static_cast<float>(op.beta1),
       .new1 = static_cast<float>(1.0 - op.beta1),
       .beta2 = static_cast<float>(op.beta2),

@@ -17,7 +17,8 @@ void CpuBackend::run(const op::PutStepSums<Tensor>& op) {
                                                      state.gradient_square_sum,
                                                      static_cast<double>(state.counts.batch_tokens),
                                                      static_cast<double>(state.counts.stop_requests),
-                                                     state.counts.joules};
+                                                     state.counts.joules,
+                                                     state.copy_drift};
   std::copy(sums.begin(), sums.end(), op.sums.as<double>());
 }
 
@@ -27,7 +28,8 @@ void CpuBackend::run(const op::TakeStepSums<Tensor>& op) {
   for (int64_t rank = 0; rank < op.sums.rows(); ++rank) {
     const bool leads = rank % op.replica_ranks == 0;
     for (int64_t i = 0; i < op::kNumStepSums; ++i, ++row) {
-      if (leads || op::is_own_sum(i)) sums[static_cast<size_t>(i)] += *row;
+      double& sum = sums[static_cast<size_t>(i)];
+      if (leads || op::is_own_sum(i)) sum = op::joined_step_sum(i, sum, *row);
     }
   }
   auto& state = *static_cast<StepState*>(op.state.data);
@@ -39,6 +41,7 @@ void CpuBackend::run(const op::TakeStepSums<Tensor>& op) {
   state.counts.batch_tokens = static_cast<int64_t>(sums[5]);
   state.counts.stop_requests = static_cast<int64_t>(sums[6]);
   state.counts.joules = sums[7];
+  state.largest_copy_drift = sums[op::kStepDrift];
 }
 
 }  // namespace litespark::cpu

@@ -24,7 +24,7 @@ struct SquareSumArgs {
 template <class T>
 __global__ void __launch_bounds__(kSquareThreads) square_sum_kernel(SquareSumArgs<T> args);
 __global__ void __launch_bounds__(kTotalThreads)
-    square_total_kernel(StepState* state, const double* partials, int64_t parts);
+    square_total_kernel(StepState* state, const double* partials, int64_t parts, double factor);
 __global__ void step_decision_kernel(StepState* state, double beta1, double beta2);
 
 }  // namespace
@@ -40,7 +40,7 @@ void CudaBackend::run(const op::GradientSquareSum<Tensor>& op) {
     square_sum_kernel<<<grid_size(op.kName, parts), kSquareThreads, 0, context_.stream>>>(args);
   });
   auto* state = static_cast<StepState*>(op.state.data);
-  square_total_kernel<<<1, kTotalThreads, 0, context_.stream>>>(state, partials, parts);
+  square_total_kernel<<<1, kTotalThreads, 0, context_.stream>>>(state, partials, parts, op.factor);
   check_launch(op.kName);
 }
 
@@ -80,13 +80,13 @@ __global__ void __launch_bounds__(kSquareThreads) square_sum_kernel(SquareSumArg
 
 // Thread t adds parts t, t + 1024, ... in order, then a fixed tree: the order depends on the size alone.
 __global__ void __launch_bounds__(kTotalThreads)
-    square_total_kernel(StepState* state, const double* partials, int64_t parts) {
+    square_total_kernel(StepState* state, const double* partials, int64_t parts, double factor) {
   __shared__ double shared[kTotalThreads / kWarpSize];
   double sum = 0;
 #pragma unroll 8
   for (int64_t part = threadIdx.x; part < parts; part += kTotalThreads) sum += partials[part];
   sum = block_sum(sum, shared);
-  if (threadIdx.x == 0) state->gradient_square_sum += sum;
+  if (threadIdx.x == 0) state->gradient_square_sum += factor * sum;
 }
 
 __device__ bool must_skip(const StepState& state, double norm) {

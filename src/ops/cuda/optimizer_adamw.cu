@@ -31,6 +31,7 @@ struct AdamWArgs {
   float one_minus_beta1;
   float one_minus_beta2;
   float eps;
+  float gradient_factor;
   double weight_decay;
 };
 
@@ -54,6 +55,7 @@ void launch_adamw(const op::AdamW<Tensor>& op, cudaStream_t stream) {
                                          .one_minus_beta1 = static_cast<float>(1 - op.beta1),
                                          .one_minus_beta2 = static_cast<float>(1 - op.beta2),
                                          .eps = static_cast<float>(op.eps),
+                                         .gradient_factor = static_cast<float>(op.gradient_factor),
                                          .weight_decay = op.weight_decay};
   if (args.size == 0) return;
   const unsigned grid = grid_size(op.kName, ceil_div(args.size, kAdamThreads * kAdamWidth));
@@ -237,7 +239,7 @@ __device__ void store_moments(const AdamWArgs<Moment, Gradient>& args, const aut
 template <op::WeightForm kForm, class Args>
 __device__ void update(const Args& args, const auto& quad) {
   const AdamWScalars scalars{
-      .gradient_scale = args.state->gradient_scale,
+      .gradient_scale = args.state->gradient_scale * args.gradient_factor,
       .learning_rate = args.state->learning_rate,
       .decay = static_cast<float>(1.0 - static_cast<double>(args.state->learning_rate) * args.weight_decay),
       .bias_correction1 = args.state->bias_correction1,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step's message: what one rank says, and the sum over all. One thread each: 64 bytes a rank, and the order of the
+// A step's message: what one rank says, and the sum over all. One thread each: 72 bytes a rank, and the order of the
 // sum is part of the contract.
 #include "core/step_state.h"
 #include "ops/cuda/check.h"
@@ -18,6 +18,7 @@ __global__ void put_step_sums_kernel(double* sums, const StepState* state) {
   sums[5] = static_cast<double>(state->counts.batch_tokens);
   sums[6] = static_cast<double>(state->counts.stop_requests);
   sums[7] = state->counts.joules;
+  sums[op::kStepDrift] = state->copy_drift;
 }
 
 __global__ void take_step_sums_kernel(StepState* state, const double* rows, int64_t ranks, int replica_ranks) {
@@ -25,7 +26,8 @@ __global__ void take_step_sums_kernel(StepState* state, const double* rows, int6
   for (int64_t rank = 0; rank < ranks; ++rank) {
 #pragma unroll
     for (int64_t i = 0; i < op::kNumStepSums; ++i) {
-      if (rank % replica_ranks == 0 || op::is_own_sum(i)) sums[i] += rows[rank * op::kNumStepSums + i];
+      const double value = rows[rank * op::kNumStepSums + i];
+      if (rank % replica_ranks == 0 || op::is_own_sum(i)) sums[i] = op::joined_step_sum(i, sums[i], value);
     }
   }
   state->loss_sum = sums[0];
@@ -36,6 +38,7 @@ __global__ void take_step_sums_kernel(StepState* state, const double* rows, int6
   state->counts.batch_tokens = static_cast<int64_t>(sums[5]);
   state->counts.stop_requests = static_cast<int64_t>(sums[6]);
   state->counts.joules = sums[7];
+  state->largest_copy_drift = sums[op::kStepDrift];
 }
 
 }  // namespace
