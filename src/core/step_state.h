@@ -45,14 +45,15 @@ struct StepState {
   float bias_correction2 = 0;  ///< 1 - beta2^t
   uint32_t skipped = 0;        ///< 1: this step must not change any weight
   uint32_t padding2 = 0;
-  // Of parameters that each rank updates by itself: how far its copy was from the mean when MeanOfCopies last ran, and
-  // the largest of all ranks as of the last message.
-  double copy_drift = 0;
-  double largest_copy_drift = 0;
+  double largest_copy_drift = 0;  ///< of all ranks' copy_drift, as of the last message
 
   // Persistent over the run, saved in checkpoints.
   int64_t optimizer_steps = 0;  ///< updates really applied (t above counts the one under way)
   int64_t skipped_steps = 0;
+
+  /// Of parameters that each rank updates by itself: how far its copy was from the mean when MeanOfCopies last ran. The
+  /// only outcome that is each rank's own.
+  double copy_drift = 0;
 };
 static_assert(std::is_trivially_copyable_v<StepState>);
 

@@ -28,13 +28,13 @@ void check_contract(const op::ReduceScatter<Tensor>& op) {
 
 void check_contract(const op::AllGather<Tensor>& op) {
   const OpCheck check(op.kName);
-  check.dtype("data", op.data, {DType::kF32, DType::kBF16, DType::kU16, DType::kF64});
+  check.dtype("data", op.data, {DType::kF32, DType::kBF16, DType::kU16, DType::kF64, DType::kI64});
   check_pieces(check, op.data, op.shard, op.ranks, op.call);
 }
 
 void check_contract(const op::CommWait<Tensor>& op) {
   const OpCheck check(op.kName);
-  check.dtype("tensor", op.tensor, {DType::kF32, DType::kBF16, DType::kU16, DType::kF64});
+  check.dtype("tensor", op.tensor, {DType::kF32, DType::kBF16, DType::kU16, DType::kF64, DType::kI64});
   if (op.source.has_value()) check.dtype("source", op.source, {op.tensor.dtype});
   check.that(op.call >= 0, "the call is negative");
 }

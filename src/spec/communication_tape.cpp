@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/checked.h"
+#include "core/step_state.h"
 
 namespace litespark {
 namespace {
@@ -36,6 +37,30 @@ int num_ranks(const Program& program) {
 /// Whether other ranks have the same weights and other data.
 bool has_data_peers(const Program& program) {
   return program.options.data_ranks > 1;
+}
+
+/// Stretches of the state that all ranks decide from or have decided; what is between them is each rank's own.
+std::vector<TensorId> replicated_state(Program& program) {
+  const auto part = [&](const char* name, size_t first, size_t end) {
+    return program.tensors.view(program.state, name, {static_cast<int64_t>(end - first)}, static_cast<int64_t>(first));
+  };
+  return {part("state.inputs", 0, offsetof(StepState, loss_sum)),
+          part("state.outcome", offsetof(StepState, gradient_norm), offsetof(StepState, copy_drift))};
+}
+
+/// Pieces that one rank alone has are in nobody's copy until they are gathered.
+std::vector<TensorId> replicated_tensors(Program& program) {
+  std::vector<TensorId> all;
+  for (const ParamTensors& tensors : program.param_tensors) {
+    for (const TensorId id : {tensors.master, tensors.weight, tensors.remainder, tensors.packed_forward,
+                              tensors.packed_backward, tensors.fp8.copy, tensors.fp8.transposed}) {
+      if (id.has_value() && (all.empty() || all.back() != id)) all.push_back(id);
+    }
+  }
+  if (program.rope_table.has_value()) all.push_back(program.rope_table);
+  const std::vector<TensorId> state = replicated_state(program);
+  all.insert(all.end(), state.begin(), state.end());
+  return all;
 }
 
 bool copies_weights(const Program& program) {
@@ -203,6 +228,30 @@ Tape make_synchronise_tape(Program& program) {
   };
   push_mean("masters", 0, masters, true);
   push_mean("moments", masters, size - masters, false);
+  return tape;
+}
+
+Tape make_replica_tape(Program& program) {
+  Tape tape{std::string(phase_name(Phase::kReplicas))};
+  tape.enter("check.replicas");
+  ReplicaTensors& replicas = program.replicas;
+  replicas.tensors = replicated_tensors(program);
+  const int64_t count = std::ssize(replicas.tensors);
+  replicas.checksums = program.tensors.add({.name = "replica_checksums",
+                                            .dtype = DType::kI64,
+                                            .shape = {program.options.data_ranks, count},
+                                            .owner = Owner::kCommunication,
+                                            .storage = Storage::kPersistent});
+  replicas.checksums_of_rank = program.tensors.rows(replicas.checksums, program.options.data_rank, 1);
+  for (int64_t i = 0; i < count; ++i) {
+    const TensorId tensor = replicas.tensors[static_cast<size_t>(i)];
+    const TensorId out =
+        program.tensors.view(replicas.checksums_of_rank, program.tensors[tensor].name + ".checksum", {1}, i);
+    tape.push(op::Checksum<TensorId>{.out = out, .x = tensor});
+  }
+  tape.push(op::AllGather<TensorId>{
+      .data = replicas.checksums, .shard = replicas.checksums_of_rank, .ranks = num_ranks(program), .call = 0});
+  tape.push(op::CommWait<TensorId>{.tensor = replicas.checksums, .source = {}, .call = 0});
   return tape;
 }
 

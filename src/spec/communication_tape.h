@@ -57,6 +57,8 @@ void declare_step_sums(Program& program);
 /// With ProgramOptions::sync_small_every: the copies of all data ranks become their mean, in one reduction and one
 /// gather, and each rank notes how far its own was from it.
 Tape make_synchronise_tape(Program& program);
+/// With ProgramOptions::checks_replicas.
+Tape make_replica_tape(Program& program);
 Tape make_gather_tape(const Program& program);
 Tape make_sum_state_tape(const Program& program);
 

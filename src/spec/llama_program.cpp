@@ -253,6 +253,7 @@ std::string_view phase_name(Phase phase) {
     case Phase::kTrainNext: return "train_next";
     case Phase::kTrainLast: return "train_last";
     case Phase::kChecksum: return "checksum";
+    case Phase::kReplicas: return "replicas";
     case Phase::kOptimizer: return "optimizer";
     case Phase::kSynchronise: return "synchronise";
     case Phase::kGather: return "gather";
@@ -303,6 +304,9 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     const bool has_last = options.accumulates && options.world_ranks() > 1 && !program.options.shards_gradients;
     if (has_last) add_train_tape(program, sizes, Phase::kTrainLast);
     if (options.has_checksums) program.tapes.emplace_back(Phase::kChecksum, make_checksum_tape(program));
+    if (options.checks_replicas && options.data_ranks > 1) {
+      program.tapes.emplace_back(Phase::kReplicas, make_replica_tape(program));
+    }
     program.tapes.emplace_back(Phase::kOptimizer, make_optimizer_tape(program));
     if (program.copies.has_value()) {
       program.tapes.emplace_back(Phase::kSynchronise, make_synchronise_tape(program));

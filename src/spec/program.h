@@ -55,13 +55,14 @@ struct ProgramOptions {
   DType compute = DType::kF32;   ///< matmul and attention operands
   DType residual = DType::kF32;  ///< residual stream and its gradient
   Recompute recompute = Recompute::kNone;
-  int64_t recompute_every = 1;  ///< layers between kept residuals for kEveryK
-  bool accumulates = false;     ///< also make the tape of micro-batches after the first
-  bool has_training = true;     ///< gradients, optimizer, train tapes
-  bool has_checksums = false;   ///< a phase that makes checksums of the gradients
-  bool has_logits = false;      ///< a phase that leaves all logits in a persistent tensor
-  int64_t head_chunk_rows = 0;  ///< rows of logits that exist at a time; 0: as BackendSizes prefers
-  double z_loss = 0;            ///< coefficient of log_sum_exp^2
+  int64_t recompute_every = 1;   ///< layers between kept residuals for kEveryK
+  bool accumulates = false;      ///< also make the tape of micro-batches after the first
+  bool has_training = true;      ///< gradients, optimizer, train tapes
+  bool has_checksums = false;    ///< a phase that makes checksums of the gradients
+  bool checks_replicas = false;  ///< a phase in which data ranks tell each other checksums of what all must have
+  bool has_logits = false;       ///< a phase that leaves all logits in a persistent tensor
+  int64_t head_chunk_rows = 0;   ///< rows of logits that exist at a time; 0: as BackendSizes prefers
+  double z_loss = 0;             ///< coefficient of log_sum_exp^2
   MasterWeights master = MasterWeights::kF32;
   DType moments = DType::kF32;
   /// Of the blocks' matrices, bf16 without accumulation only; every other gradient is a sum of several ops and f32.
@@ -98,6 +99,7 @@ enum class Phase : uint8_t {
   kTrainNext,    ///< of the others: gradients accumulated
   kTrainLast,    ///< of the last, where ranks accumulate: gradients accumulated, and reduced over ranks on the way
   kChecksum,     ///< a checksum of every gradient
+  kReplicas,     ///< checksums of what data ranks have in common, told to all
   kOptimizer,    ///< norm, decision, AdamW
   kSynchronise,  ///< ranks' own copies of norms and biases become their mean; with sync_small_every > 1
   kGather,       ///< every rank's weights made whole, for whatever looks at them between steps
@@ -221,6 +223,13 @@ struct FlatTensors {
   TensorId first_moment, second_moment;  ///< of all parameters
 };
 
+/// What all data ranks must have, bit for bit, while a step's gradients are there: weights in every form that forward
+/// reads, and what steps are decided from.
+struct ReplicaTensors {
+  std::vector<TensorId> tensors;
+  TensorId checksums, checksums_of_rank;  ///< [data ranks, tensors] i64, and this rank's row of it
+};
+
 struct Program {
   ModelConfig config;
   ProgramOptions options;
@@ -241,9 +250,10 @@ struct Program {
   TensorId state;  ///< StepState as bytes
   /// [world ranks, op::kNumStepSums] f64 and this rank's row of it; several ranks only.
   TensorId step_sums, step_sums_of_rank;
-  TensorId rope_table;  ///< [max_length or the generation's capacity, the larger, D] f32; absent with ALiBi
-  TensorId logits;      ///< [N, V] f32 or bf16 for kLogits
-  TensorId checksums;   ///< [parameters] i64 for kChecksum, in table order
+  TensorId rope_table;      ///< [max_length or the generation's capacity, the larger, D] f32; absent with ALiBi
+  TensorId logits;          ///< [N, V] f32 or bf16 for kLogits
+  ReplicaTensors replicas;  ///< for kReplicas
+  TensorId checksums;       ///< [parameters] i64 for kChecksum, in table order
   GenerationTensors generation;
   Fp8Tensors fp8;                   ///< with ProgramOptions::fp8
   std::vector<TensorId> offloaded;  ///< [N, C] in host memory: inputs of all blocks but the last

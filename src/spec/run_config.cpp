@@ -374,6 +374,13 @@ void DistributionSection::visit(Fields& fields) {
                   "stop waits for one.",
               .unit = "steps",
               .range = between(1, 1000)});
+  fields.add({.path = "verify_every",
+              .value = &verify_every,
+              .help = "In the first step, and in one step every so many, data-parallel ranks compare checksums of the "
+                      "weights that they read and of what they decide from; a difference ends the run (exit 8) and "
+                      "names the rank. 0: never.",
+              .unit = "steps",
+              .range = at_least(0)});
   fields.add({.path = "graphs",
               .value = &graphs,
               .help =

@@ -224,6 +224,7 @@ struct DistributionSection {
   int64_t zero = 1;
   int64_t tensor_stretches = 2;
   int64_t sync_small_every = 1;
+  int64_t verify_every = 0;
   bool graphs = false;
   int64_t timeout_seconds = 600;
   std::string secret_file;

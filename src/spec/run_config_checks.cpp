@@ -144,7 +144,8 @@ void validate_synchronisation(const RunConfig& config) {
   if (config.cluster.data_parallel() == 1) return;
   const std::pair<const char*, int64_t> looks[] = {{"train.eval_every", config.train.eval_every},
                                                    {"train.sample_every", config.train.sample_every},
-                                                   {"checkpoint.every", config.checkpoint.every}};
+                                                   {"checkpoint.every", config.checkpoint.every},
+                                                   {"distribution.verify_every", config.distribution.verify_every}};
   for (const auto& [key, period] : looks) {
     if (period % every == 0) continue;
     throw ConfigError(key, "falls between two steps at which ranks have the same norms and biases", period,
@@ -162,7 +163,8 @@ void validate_distribution(const RunConfig& config) {
   }
   if (config.device.verify_every > 0) {
     throw ConfigError("device.verify_every", "compares the gradients of one rank", config.device.verify_every, 0,
-                      "there are " + std::to_string(config.cluster.gpus) + " ranks");
+                      "there are " + std::to_string(config.cluster.gpus) +
+                          " ranks; distribution.verify_every compares what they have in common");
   }
 }
 
@@ -249,6 +251,9 @@ std::vector<std::string> RunConfig::ignored_settings() const {
   }
   if (distribution.sync_small_every > 1 && cluster.data_parallel() == 1) {
     ignored.push_back("distribution.sync_small_every: there is one data-parallel rank, whose gradients are whole");
+  }
+  if (distribution.verify_every > 0 && cluster.data_parallel() == 1) {
+    ignored.push_back("distribution.verify_every: there is one data-parallel rank, which nobody can be held against");
   }
   if (distribution.graphs && cluster.gpus == 1) {
     ignored.push_back("distribution.graphs: there is one rank, whose phases are graphs anyway");

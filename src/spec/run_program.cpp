@@ -54,6 +54,7 @@ ProgramOptions training_options(const RunConfig& config) {
           .recompute_every = config.memory.recompute_every,
           .accumulates = config.train.accumulation > 1,
           .has_checksums = config.device.verify_every > 0,
+          .checks_replicas = config.distribution.verify_every > 0,
           .head_chunk_rows = config.train.head_chunk_rows,
           .z_loss = config.train.z_loss,
           .master = config.precision.master,

@@ -78,7 +78,8 @@ TrainerOptions trainer_options(const RunConfig& config) {
           .clip_norm = config.optim.clip_norm,
           .nan_limit = config.train.nan_limit,
           .spike_factor = config.train.spike_factor,
-          .verify_every = config.device.verify_every};
+          .verify_every = config.device.verify_every,
+          .verify_ranks_every = config.distribution.verify_every};
 }
 
 RunPlan run_plan(const RunConfig& config, const BatchSource* eval_source) {

@@ -13,6 +13,7 @@
 #include "meter/energy.h"
 #include "model/weights.h"
 #include "train/corruption_check.h"
+#include "train/replica_check.h"
 
 namespace litespark {
 namespace {
@@ -86,6 +87,7 @@ std::optional<Trainer::Issued> Trainer::issue(const std::function<bool()>& shoul
   if (has_peers()) executor_.communicator()->set_step(steps_done_ + 1);
   const std::optional<MicroBatches> done = run_micro_batches(inputs, should_stop);
   if (!done) return std::nullopt;
+  if (compares_replicas()) check_replicas(executor_, steps_done_ + 1);
   if (has_peers()) {
     executor_.write_rank_counts(
         {.batch_tokens = done->tokens, .stop_requests = wants_stop_ ? 1 : 0, .joules = options_.joules_of_rank()});
@@ -161,6 +163,11 @@ void Trainer::require_nothing_under_way(const char* what) const {
     throw InternalError("trainer", std::string(what) + " while a step is under way", under_way_->step,
                         "finish() first");
   }
+}
+
+bool Trainer::compares_replicas() const {
+  return executor_.program().tape(Phase::kReplicas) != nullptr && options_.verify_ranks_every > 0 &&
+         steps_done_ % options_.verify_ranks_every == 0;
 }
 
 /// The newest norm is left out: on a device that runs behind the host it is not known yet, and what a step does must

@@ -26,6 +26,9 @@ struct TrainerOptions {
   /// Of several ranks, asked once a step: RankCounts::joules.
   std::function<double()> joules_of_rank = [] { return 0.0; };
   int64_t verify_every = 0;  ///< steps between corruption checks, which the program must have checksums for; 0: never
+  /// Of several ranks, from the first step on: steps between comparisons of what all must have; 0: never. The program
+  /// must have the phase; a multiple of its sync_small_every.
+  int64_t verify_ranks_every = 0;
 };
 
 /// What 8-bit matmuls lost in one step, over all of its micro-batches.
@@ -137,6 +140,7 @@ class Trainer {
   };
   std::optional<MicroBatches> run_micro_batches(const StepState& inputs, const std::function<bool()>& should_stop);
   Phase phase_of(int64_t micro) const;
+  bool compares_replicas() const;
   float spike_limit() const;
   void remember_norm(const StepRecord& record);
   void enforce_policy(const StepState& state, const StepRecord& record);

@@ -105,6 +105,33 @@ TEST(TrainRanks, ShareWeightsAndAnyLayoutTakesTheRunUp) {
   }
 }
 
+// claim:L8, and the checksums of replicas: processes that average their norms every third step go on after a save as if
+// there had been none.
+TEST(TrainRanks, AveragedNormsResumeInTheSameBitsAndReplicasAgree) {
+  const SmallRun run;
+  const auto train = [&](const std::string& out) {
+    return run.train({"--gpus=3", "--distribution.sync_small_every=3", "--distribution.verify_every=3",
+                      "--checkpoint.every=3", "--train.log_every=1", "--out=" + out});
+  };
+  const ProgramResult whole = train("whole");
+  if (contains(whole.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors << whole.output;
+  const std::string expected = run.text("whole/metrics.jsonl");
+  EXPECT_EQ(values_of(expected, "copy_drift").size(), 1U) << expected;
+  std::filesystem::copy(run.path("whole"), run.path("resumed"), std::filesystem::copy_options::recursive);
+  std::filesystem::remove_all(run.path("resumed/checkpoints/step-6"));
+  ASSERT_EQ(train("resumed").exit_code, 0);
+  const std::string found = run.text("resumed/metrics.jsonl");
+  for (const char* key : {"loss", "grad_norm"}) EXPECT_EQ(values_of(found, key), values_of(expected, key)) << key;
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+    const std::string name = std::string("/checkpoints/step-6/") + file;
+    EXPECT_TRUE(run.text("resumed" + name) == run.text("whole" + name)) << file;
+  }
+  const ProgramResult between = run.train({"--gpus=3", "--distribution.sync_small_every=3", "--checkpoint.every=2"});
+  EXPECT_EQ(between.exit_code, 2);
+  EXPECT_TRUE(contains(between.errors, "checkpoint.every")) << between.errors;
+}
+
 TEST(TrainRanks, ALayoutThatTheModelDoesNotAllowIsRefusedBeforeAnythingStarts) {
   const SmallRun run;
   const ProgramResult heads = run.train({"--gpus=4", "--cluster.tp=4"});

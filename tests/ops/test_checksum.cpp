@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checksums: equal for equal bits, another number for any changed bit.
 #include <bit>
+#include <cstring>
 #include <numeric>
 
 #include "ops/cpu_conformance.h"
@@ -59,6 +60,26 @@ TEST(Checksum, TakesBf16TensorsByTheirBits) {
   validate(op);
   make_cpu_backend({.threads = 1})->run(op);
   EXPECT_EQ(static_cast<uint64_t>(out), expected);
+}
+
+TEST(Checksum, TakesElementsOfOneTwoAndFourBytesByTheirBits) {
+  const std::vector<uint8_t> bytes = {1, 2, 3, 250, 5, 6, 7, 8};
+  for (const DType dtype : {DType::kU8, DType::kU16, DType::kF32, DType::kE4M3, DType::kE5M2}) {
+    const int64_t width = dtype_bytes(dtype);
+    uint64_t expected = 0;
+    for (int64_t i = 0; i < 8 / width; ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, bytes.data() + i * width, static_cast<size_t>(width));
+      expected += op::checksum_term(i, bits);
+    }
+    std::vector<uint8_t> content = bytes;
+    int64_t out = 0;
+    const op::Checksum<Tensor> op{.out = {.data = &out, .dtype = DType::kI64, .shape = {1}},
+                                  .x = {.data = content.data(), .dtype = dtype, .shape = {8 / width}}};
+    validate(op);
+    make_cpu_backend({.threads = 1})->run(op);
+    EXPECT_EQ(static_cast<uint64_t>(out), expected) << dtype_name(dtype);
+  }
 }
 
 TEST(Checksum, TellsSwappedElementsAndTheSignOfZeroApart) {

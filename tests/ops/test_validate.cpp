@@ -234,7 +234,7 @@ TEST(Validate, RefusesAnotherDtypeAndNamesTheTensor) {
   for_each_tensor([](const ValidOp& valid, const std::string& name) {
     std::string wrong;
     const std::string message = message_after(valid, name, [&](Tensor t) {
-      t.dtype = t.dtype == DType::kI64 ? DType::kU8 : DType::kI64;
+      t.dtype = t.dtype == DType::kI32 ? DType::kU8 : DType::kI32;
       wrong = dtype_name(t.dtype);
       return t;
     });

@@ -334,6 +334,22 @@ TEST(CommunicationTape, TheNormCountsOwnGradientsOfCopiesByTheNumberOfRanks) {
   EXPECT_EQ(copied, small);
 }
 
+TEST(CommunicationTape, ReplicasCompareEveryFormOfEveryWeightInOneCall) {
+  for (const bool packs : {false, true}) {
+    ProgramOptions options = small_options();
+    options.compute = DType::kBF16;
+    options.data_ranks = 2;
+    EXPECT_EQ(make_llama_program(small_config(), options, PlainSizes(packs)).tape(Phase::kReplicas), nullptr);
+    options.checks_replicas = true;
+    const Program program = make_llama_program(small_config(), options, PlainSizes(packs));
+    EXPECT_EQ(count(program, Phase::kReplicas, "all_gather"), 1U);
+    EXPECT_EQ(count(program, Phase::kReplicas, "checksum"), program.replicas.tensors.size());
+    EXPECT_GT(program.replicas.tensors.size(), program.params.params.size() + 2);
+    options.data_ranks = 1;
+    EXPECT_EQ(make_llama_program(small_config(), options, PlainSizes(packs)).tape(Phase::kReplicas), nullptr);
+  }
+}
+
 TEST(CommunicationTape, OptionsThatOneRankAloneCanHaveAreRefused) {
   ProgramOptions options = small_options();
   options.data_ranks = 2;

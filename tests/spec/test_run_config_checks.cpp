@@ -130,6 +130,7 @@ TEST(RunConfigChecks, NobodyLooksAtAModelOfWhichRanksHaveCopiesThatDiffer) {
   EXPECT_TRUE(contains(with_copies(2, [](RunConfig& c) { c.train.eval_every = 12; }), "train.eval_every"));
   EXPECT_TRUE(contains(with_copies(2, [](RunConfig& c) { c.checkpoint.every = 4; }), "checkpoint.every"));
   EXPECT_TRUE(contains(with_copies(2, [](RunConfig& c) { c.train.sample_every = 7; }), "train.sample_every"));
+  EXPECT_TRUE(contains(with_copies(2, [](RunConfig& c) { c.distribution.verify_every = 8; }), "verify_every"));
   RunConfig config = small_run();
   config.cluster.gpus = 2;
   config.distribution.sync_small_every = 5;
@@ -142,6 +143,17 @@ TEST(RunConfigChecks, NobodyLooksAtAModelOfWhichRanksHaveCopiesThatDiffer) {
   config.validate();
   ASSERT_EQ(config.ignored_settings().size(), 1U);
   EXPECT_TRUE(contains(config.ignored_settings().front(), "distribution.sync_small_every"));
+}
+
+TEST(RunConfigChecks, OneRankIsHeldAgainstNobody) {
+  RunConfig config = small_run();
+  config.distribution.verify_every = 10;
+  config.validate();
+  ASSERT_EQ(config.ignored_settings().size(), 1U);
+  EXPECT_TRUE(contains(config.ignored_settings().front(), "distribution.verify_every"));
+  config.cluster.gpus = 2;
+  config.validate();
+  EXPECT_TRUE(config.ignored_settings().empty());
 }
 
 TEST(RunConfigChecks, ClusterAxesMustMakeUpTheDevices) {

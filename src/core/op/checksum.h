@@ -17,8 +17,8 @@ constexpr uint64_t checksum_term(int64_t index, uint32_t bits) {
   return term ^ (term >> 29);
 }
 
-/// out[0] = sum of checksum_term(i, bits of x[i]) modulo 2^64, the same in any order. out [1] i64, overwritten; x f32
-/// or bf16 of any shape, read as a row of elements.
+/// out[0] = sum of checksum_term(i, bits of x[i]) modulo 2^64, the same in any order. out [1] i64, overwritten; x of
+/// any shape and of elements of 1, 2 or 4 bytes, read as a row of them.
 template <class T>
 struct Checksum {
   static constexpr std::string_view kName = "checksum";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checksums: blocks in any order, since the sum is an integer.
 #include <atomic>
-#include <bit>
 
 #include "ops/cpu/cpu_backend_impl.h"
 #include "ops/cpu/parallel.h"
@@ -11,26 +10,26 @@ namespace {
 
 constexpr int64_t kElementsPerBlock = 16384;
 
-uint32_t bits_of(float value) {
-  return std::bit_cast<uint32_t>(value);
-}
-uint32_t bits_of(bf16 value) {
-  return value.bits;
+template <class Bits>
+uint64_t checksum_of(const Tensor& tensor, int threads) {
+  const auto* const x = static_cast<const Bits*>(tensor.data);
+  std::atomic<uint64_t> sum = 0;
+  parallel_ranges(threads, tensor.num_elements(), kElementsPerBlock, [&](int64_t begin, int64_t end) {
+    uint64_t part = 0;
+    for (int64_t i = begin; i < end; ++i) part += op::checksum_term(i, x[i]);
+    sum += part;
+  });
+  return sum.load();
 }
 
 }  // namespace
 
 void CpuBackend::run(const op::Checksum<Tensor>& op) {
-  std::atomic<uint64_t> sum = 0;
-  visit_float_dtype(op.kName, op.x.dtype, [&](auto tag) {
-    const auto* const x = op.x.as<typename decltype(tag)::type>();
-    parallel_ranges(threads_, op.x.num_elements(), kElementsPerBlock, [&](int64_t begin, int64_t end) {
-      uint64_t part = 0;
-      for (int64_t i = begin; i < end; ++i) part += op::checksum_term(i, bits_of(x[i]));
-      sum += part;
-    });
-  });
-  *op.out.as<int64_t>() = static_cast<int64_t>(sum.load());
+  const int64_t bytes = dtype_bytes(op.x.dtype);
+  const uint64_t sum = bytes == 4   ? checksum_of<uint32_t>(op.x, threads_)
+                       : bytes == 2 ? checksum_of<uint16_t>(op.x, threads_)
+                                    : checksum_of<uint8_t>(op.x, threads_);
+  *op.out.as<int64_t>() = static_cast<int64_t>(sum);
 }
 
 }  // namespace litespark::cpu

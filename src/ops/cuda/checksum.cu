@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checksums of gradients, for the search for silent errors.
+// Checksums, for the search for silent errors.
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
 #include "ops/cuda/device/reduce.cuh"
@@ -11,7 +11,7 @@ namespace {
 inline constexpr int kChecksumThreads = 256;
 inline constexpr int kElementsPerThread = 16;
 
-// Neighbouring threads read neighbouring elements of 4 or 2 bytes, all of a thread's loads under way at once; one
+// Neighbouring threads read neighbouring elements of 4, 2 or 1 bytes, all of a thread's loads under way at once; one
 // atomic addition a block. Integers add up to the same sum in any order, so the result does not depend on it.
 template <class Bits>
 __global__ void __launch_bounds__(kChecksumThreads)
@@ -37,12 +37,13 @@ void CudaBackend::run(const op::Checksum<Tensor>& op) {
   const int64_t blocks = ceil_div(size, kChecksumThreads * kElementsPerThread);
   const unsigned grid = grid_size(op.kName, blocks);
   auto* const out = static_cast<unsigned long long*>(op.out.data);
-  if (op.x.dtype == DType::kF32) {
-    const auto* const bits = static_cast<const uint32_t*>(op.x.data);
+  const auto launch = [&](const auto* bits) {
     checksum_kernel<<<grid, kChecksumThreads, 0, context_.stream>>>(out, bits, size);
-  } else {
-    const auto* const bits = static_cast<const uint16_t*>(op.x.data);
-    checksum_kernel<<<grid, kChecksumThreads, 0, context_.stream>>>(out, bits, size);
+  };
+  switch (dtype_bytes(op.x.dtype)) {
+    case 4: launch(static_cast<const uint32_t*>(op.x.data)); break;
+    case 2: launch(static_cast<const uint16_t*>(op.x.data)); break;
+    default: launch(static_cast<const uint8_t*>(op.x.data)); break;
   }
   check_launch(op.kName);
 }
