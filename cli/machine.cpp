@@ -55,6 +55,11 @@ std::map<std::string, std::string> program_versions() {
   return versions;
 }
 
+std::string host_name() {
+  utsname system{};
+  return uname(&system) == 0 ? system.nodename : "?";
+}
+
 std::map<std::string, std::string> machine_facts(const Backend& backend) {
   const CpuModel cpu = cpu_model_of_this_machine();
   return {{"device", backend.name()},

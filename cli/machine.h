@@ -12,6 +12,9 @@ namespace litespark::cli {
 /// Program, compiler, and the libraries of the linked backends.
 std::map<std::string, std::string> program_versions();
 
+/// Of this machine in its network; "?" where the system does not say.
+std::string host_name();
+
 /// Device, processor, threads, memory, kernel.
 std::map<std::string, std::string> machine_facts(const Backend& backend);
 

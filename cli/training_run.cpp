@@ -29,6 +29,13 @@ void require_same_inputs(const RunIdentity& mine, const RunIdentity& first) {
   }
 }
 
+void warn(int64_t step, const std::vector<std::string>& warnings, MetricsLog& metrics, Progress& progress) {
+  for (const std::string& warning : warnings) {
+    metrics.add_warning(step, warning);
+    progress.note("warning: " + warning);
+  }
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const RunConfig& config, Start start, Program program, Backend& backend, RunMemory& memory,
@@ -51,7 +58,8 @@ TrainingRun::TrainingRun(const RunConfig& config, Start start, Program program, 
                .tokenizer_folder = config.data.tokenizer,
                .folder_dtype = config.precision.compute},
       trainer_(executor_, options_of_rank(), [this](uint64_t index) -> const Batch& { return next(index); }),
-      take_sample_(make_sampler(config, executor_)) {
+      take_sample_(make_sampler(config, executor_)),
+      slow_ranks_(from_all_ranks(ranks, backend, host_name())) {
   executor_.set_debug_sync(config.device.debug_sync);
   executor_.set_records_communication(config.distribution.graphs);
   RunIdentity inputs = context_.identity;
@@ -113,6 +121,7 @@ RunEnd TrainingRun::run() {
                              metrics.add(record, measured);
                              timeline.add(record);
                              progress.show(record, measured);
+                             warn(record.step, slow_ranks_.see(record.rank_seconds), metrics, progress);
                            },
                        .on_eval =
                            [&](int64_t step, const EvalResult& result) {
@@ -158,10 +167,7 @@ void TrainingRun::clean_store() {
 }
 
 void TrainingRun::watch_memory(MetricsLog& metrics, Progress& progress) {
-  for (const std::string& warning : memory_.after_step(trainer_.steps_done())) {
-    metrics.add_warning(trainer_.steps_done(), warning);
-    progress.note("warning: " + warning);
-  }
+  warn(trainer_.steps_done(), memory_.after_step(trainer_.steps_done()), metrics, progress);
   if (const std::string text = memory_.settled(); !text.empty()) progress.note(text);
 }
 

@@ -16,6 +16,7 @@
 #include "text_commands.h"
 #include "train/checkpoint_store.h"
 #include "train/metrics_log.h"
+#include "train/rank_pace.h"
 #include "train/run_loop.h"
 #include "train/run_manifest.h"
 #include "train/run_timeline.h"
@@ -66,6 +67,7 @@ class TrainingRun {
   std::optional<RankEnergy> energy_;  ///< of every rank but the first, which has a RunMeter
   Trainer trainer_;
   TakeSample take_sample_;
+  SlowRankWatch slow_ranks_;
   std::optional<SampleLog> samples_;
   RunTotals totals_;
 };

@@ -14,6 +14,7 @@ struct RankCounts {
   int64_t batch_tokens = 0;   ///< tokens of the step's micro-batches
   int64_t stop_requests = 0;  ///< ranks that were asked to stop
   double joules = 0;          ///< used since the last message by devices that the first rank does not see; NaN: unknown
+  double seconds = 0;  ///< that this rank worked by itself in an earlier step; told to all, not summed; NaN: unknown
 };
 
 struct StepState {

@@ -128,7 +128,10 @@ void Executor::communicate(const op::AllGather<Tensor>& op) {
 
 void Executor::communicate(const op::CommWait<Tensor>& op) {
   const Call& call = calls_[static_cast<size_t>(op.call)];
+  const bool is_timed = wait_timer_ != nullptr && !records_communication_;
+  if (is_timed) wait_timer_->mark();
   call.among->wait(call.ticket);
+  if (is_timed) wait_timer_->mark();
 }
 
 void Executor::run_ops(const BoundPhase& bound_phase) {

@@ -50,6 +50,10 @@ class Executor {
   void set_observer(OpObserver* observer) { observer_ = observer; }
   /// Whether phases in which ranks meet are recorded like others, for communicators whose calls can be. Default: not.
   void set_records_communication(bool is_on) { records_communication_ = is_on; }
+  bool records_communication() const { return records_communication_; }
+  /// Marks the moments in front of and behind every wait for other ranks, in phases that are not recorded; nullptr:
+  /// none.
+  void set_wait_timer(DeviceTimer* timer) { wait_timer_ = timer; }
   bool is_observed() const { return observer_ != nullptr; }
   /// Tells the observer, if there is one, what the host does from here to the next op.
   void enter(std::string_view scope) const {
@@ -137,6 +141,7 @@ class Executor {
   std::unique_ptr<StagedUpload> batch_upload_;
   std::vector<BoundPhase> phases_;
   OpObserver* observer_ = nullptr;
+  DeviceTimer* wait_timer_ = nullptr;
   bool debug_sync_ = false;
   bool records_communication_ = false;
   Issued last_issued_;

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/json_text.h"
 #include "io/file.h"
+#include "train/rank_pace.h"
 #include "train/step_lines.h"
 
 namespace litespark {
@@ -68,6 +69,12 @@ void append_step_json(std::string& out, const StepRecord& record, int64_t step_t
       .number("co2_grams", measurements.co2_grams)
       .number("data_wait_seconds", record.data_wait_seconds)
       .flag("skipped", record.skipped);
+  if (!record.rank_seconds.empty()) {
+    const RankPace pace = pace_of(record.rank_seconds);
+    line.number("rank_seconds_median", pace.median_seconds)
+        .number("rank_seconds_slowest", pace.slowest_seconds)
+        .integer("slowest_rank", pace.slowest_rank);
+  }
   if (record.copy_drift) line.number("copy_drift", record.copy_drift);
   if (record.fp8) {
     line.integer("fp8_overflows", record.fp8->overflows)

@@ -54,6 +54,25 @@ std::string from_first_rank(Communicator* ranks, Backend& backend, const std::st
   return shared;
 }
 
+std::vector<std::string> from_all_ranks(Communicator* ranks, Backend& backend, const std::string& text) {
+  if (ranks == nullptr) return {text};
+  constexpr int64_t kBytes = 256;
+  std::string own = text.substr(0, kBytes - 1);
+  own.resize(kBytes, '\0');
+  const auto memory = backend.allocate(kBytes * ranks->size());
+  auto* const mine = static_cast<char*>(memory->data()) + kBytes * ranks->rank();
+  backend.copy_to_device(mine, own.data(), kBytes);
+  const auto bytes = [&](void* data, int64_t count) {
+    return Tensor{.data = data, .dtype = DType::kU8, .shape = {count}, .device = backend.device()};
+  };
+  ranks->wait(ranks->all_gather(bytes(memory->data(), memory->bytes()), bytes(mine, kBytes)));
+  std::string all(static_cast<size_t>(memory->bytes()), '\0');
+  backend.copy_to_host(all.data(), memory->data(), memory->bytes());
+  std::vector<std::string> texts;
+  for (int64_t rank = 0; rank < ranks->size(); ++rank) texts.emplace_back(all.c_str() + kBytes * rank);
+  return texts;
+}
+
 std::map<std::string, std::string> from_first_rank(Communicator* ranks, Backend& backend,
                                                    const std::map<std::string, std::string>& texts) {
   if (ranks == nullptr) return texts;

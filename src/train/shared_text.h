@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "dist/communicator.h"
 #include "ops/backend.h"
@@ -13,7 +14,10 @@ namespace litespark {
 /// The first rank's `text` on every rank. All ranks call it at the same point. With one rank (nullptr) `text` itself.
 std::string from_first_rank(Communicator* ranks, Backend& backend, const std::string& text);
 
-/// The same of named texts.
+/// Every rank's `text`, of which at most 255 bytes travel, in rank order on every rank. All ranks call it.
+std::vector<std::string> from_all_ranks(Communicator* ranks, Backend& backend, const std::string& text);
+
+/// The first rank's, of named texts.
 std::map<std::string, std::string> from_first_rank(Communicator* ranks, Backend& backend,
                                                    const std::map<std::string, std::string>& texts);
 

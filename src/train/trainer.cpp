@@ -49,6 +49,10 @@ Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batc
                         options_.accumulation);
   }
   for (auto& outcome : outcomes_) outcome = executor_.backend().make_async_read(sizeof(StepState));
+  if (!has_peers()) return;
+  clock_.emplace(executor_);
+  const int64_t bytes = executor.program().tensors[executor.program().step_sums].bytes();
+  for (auto& message : messages_) message = executor_.backend().make_async_read(bytes);
 }
 
 Phase Trainer::phase_of(int64_t micro) const {
@@ -84,13 +88,19 @@ std::optional<Trainer::Issued> Trainer::issue(const std::function<bool()>& shoul
                          .spike_limit = spike_limit(),
                          .rng_counter = static_cast<uint64_t>(steps_done_)};
   executor_.begin_step(inputs);
-  if (has_peers()) executor_.communicator()->set_step(steps_done_ + 1);
+  if (has_peers()) {
+    executor_.communicator()->set_step(steps_done_ + 1);
+    clock_->begin_step(steps_done_ + 1);
+  }
   const std::optional<MicroBatches> done = run_micro_batches(inputs, should_stop);
   if (!done) return std::nullopt;
+  if (has_peers()) clock_->end_step();
   if (compares_replicas()) check_replicas(executor_, steps_done_ + 1);
   if (has_peers()) {
-    executor_.write_rank_counts(
-        {.batch_tokens = done->tokens, .stop_requests = wants_stop_ ? 1 : 0, .joules = options_.joules_of_rank()});
+    executor_.write_rank_counts({.batch_tokens = done->tokens,
+                                 .stop_requests = wants_stop_ ? 1 : 0,
+                                 .joules = options_.joules_of_rank(),
+                                 .seconds = clock_->seconds()});
   } else {
     tokens_done_ += done->tokens;
   }
@@ -102,6 +112,7 @@ std::optional<Trainer::Issued> Trainer::issue(const std::function<bool()>& shoul
   if (steps_done_ % sync_small_every() == 0) synchronise_copies();
   executor_.run(Phase::kPack);
   outcome_of(steps_done_).start(state);
+  if (has_peers()) message_of(steps_done_).start(executor_.tensor(executor_.program().step_sums).data);
   return Issued{.step = steps_done_,
                 .tokens = tokens_done_,
                 .lr = static_cast<double>(inputs.learning_rate),
@@ -131,10 +142,22 @@ StepRecord Trainer::collect(const Issued& issued) {
       .seconds = outcome.seconds_since(outcome_of(issued.step - 1)),
       .fp8 = fp8_losses(state),
       .copy_drift = issued.follows_synchronisation ? std::optional(state.largest_copy_drift) : std::nullopt,
+      .rank_seconds = seconds_of_ranks(issued.step),
       .data_wait_seconds = issued.data_wait_seconds};
   remember_norm(record);
   enforce_policy(state, record);
   return record;
+}
+
+std::vector<double> Trainer::seconds_of_ranks(int64_t step) {
+  if (!has_peers()) return {};
+  const auto* rows = static_cast<const double*>(executor_.waiting([&] { return message_of(step).wait(); }));
+  std::vector<double> seconds(static_cast<size_t>(executor_.program().options.world_ranks()));
+  for (size_t rank = 0; rank < seconds.size(); ++rank) {
+    seconds[rank] = rows[static_cast<int64_t>(rank) * op::kNumStepSums + op::kStepSeconds];
+    if (std::isnan(seconds[rank])) return {};
+  }
+  return seconds;
 }
 
 std::optional<StepRecord> Trainer::step(const std::function<bool()>& should_stop) {

@@ -14,6 +14,7 @@
 #include "model/executor.h"
 #include "optim/schedule.h"
 #include "train/evaluate.h"
+#include "train/rank_clock.h"
 
 namespace litespark {
 
@@ -57,6 +58,9 @@ struct StepRecord {
   /// Where ranks had copies of norms and biases that came together in front of this step: the largest distance of a
   /// rank's from the mean, relative to it.
   std::optional<double> copy_drift;
+  /// Of several ranks: what each spent on its own work in the step two before (train/rank_clock.h); empty where
+  /// unknown.
+  std::vector<double> rank_seconds;
   double data_wait_seconds = 0;  ///< the host waited for the loader; on a GPU ops of the step before may have run on
 };
 
@@ -133,6 +137,8 @@ class Trainer {
   std::optional<Issued> issue(const std::function<bool()>& should_stop);
   StepRecord collect(const Issued& issued);
   AsyncRead& outcome_of(int64_t step) { return *outcomes_[static_cast<size_t>(step) % outcomes_.size()]; }
+  AsyncRead& message_of(int64_t step) { return *messages_[static_cast<size_t>(step) % messages_.size()]; }
+  std::vector<double> seconds_of_ranks(int64_t step);
   void require_nothing_under_way(const char* what) const;
   struct MicroBatches {
     double data_wait_seconds = 0;
@@ -160,6 +166,9 @@ class Trainer {
   /// One for the step being issued, one for the step before it, one for the end of that before both: times are
   /// differences.
   std::array<std::unique_ptr<AsyncRead>, 3> outcomes_;
+  // Of several ranks.
+  std::optional<RankClock> clock_;
+  std::array<std::unique_ptr<AsyncRead>, 2> messages_;  ///< what all ranks said: of the step under way, of that before
 };
 
 }  // namespace litespark

@@ -21,7 +21,8 @@ inline StepState state_of_rank(int rank) {
   state.supervised_tokens = 1000 + rank;
   state.bad_tokens = rank;
   state.gradient_square_sum = 1e-3 / (rank + 1);
-  state.counts = {.batch_tokens = 2000 + rank, .stop_requests = rank == 1 ? 1 : 0, .joules = 0.25 * rank};
+  state.counts = {
+      .batch_tokens = 2000 + rank, .stop_requests = rank == 1 ? 1 : 0, .joules = 0.25 * rank, .seconds = 0.5 + rank};
   state.gradient_norm = 3.0f;
   state.copy_drift = rank == 1 ? 0.5 : 0.25;
   state.optimizer_steps = 11;
@@ -73,6 +74,7 @@ inline void expect_sums_in_rank_order(Backend& backend) {
   EXPECT_EQ(found.counts.stop_requests, 1);
   EXPECT_EQ(found.counts.joules, 0.75);
   EXPECT_EQ(found.largest_copy_drift, 0.5);
+  EXPECT_EQ(found.counts.seconds, 0.5) << "its own";
   StepState rest = found;
   rest.loss_sum = states[0].loss_sum;
   rest.z_loss_sum = states[0].z_loss_sum;

@@ -40,6 +40,14 @@ TEST_F(MetricsLogTest, StepsOnEightBitsSayWhatThatLost) {
                        "\"fp8_gradients_flushed\": 0.5}"));
 }
 
+TEST_F(MetricsLogTest, AStepOfSeveralRanksNamesTheSlowest) {
+  StepRecord step = record(3);
+  step.rank_seconds = {0.25, 1.5, 0.5};
+  EXPECT_TRUE(contains(step_json(step, 100, {}),
+                       "\"skipped\": false, \"rank_seconds_median\": 0.5, \"rank_seconds_slowest\": 1.5, "
+                       "\"slowest_rank\": 1}"));
+}
+
 TEST_F(MetricsLogTest, AStepBehindASynchronisationSaysHowFarCopiesWere) {
   StepRecord step = record(3);
   step.copy_drift = 0.25;

@@ -28,9 +28,19 @@ TEST(SharedText, KeepsNamesAndTextsApart) {
   });
 }
 
+TEST(SharedText, OfAllRanksIsThatOfEachInTheirOrder) {
+  run_local_ranks(3, {}, [&](Communicator& ranks) {
+    const auto backend = make_cpu_backend({.threads = 1});
+    const std::string mine(static_cast<size_t>(200 * ranks.rank()), static_cast<char>('a' + ranks.rank()));
+    EXPECT_EQ(from_all_ranks(&ranks, *backend, mine),
+              (std::vector<std::string>{"", std::string(200, 'b'), std::string(255, 'c')}));
+  });
+}
+
 TEST(SharedText, OfOneRankIsItsOwn) {
   const auto backend = make_cpu_backend({.threads = 1});
   EXPECT_EQ(from_first_rank(nullptr, *backend, "mine"), "mine");
+  EXPECT_EQ(from_all_ranks(nullptr, *backend, "mine"), std::vector<std::string>{"mine"});
 }
 
 }  // namespace

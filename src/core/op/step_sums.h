@@ -8,10 +8,12 @@
 namespace litespark::op {
 
 /// Doubles of one rank's message.
-inline constexpr int64_t kNumStepSums = 9;
+inline constexpr int64_t kNumStepSums = 10;
 
 /// Which of them is StepState::copy_drift: of all ranks' the largest counts.
 inline constexpr int64_t kStepDrift = 8;
+/// Which is RankCounts::seconds: stays in the rows, of every rank its own.
+inline constexpr int64_t kStepSeconds = 9;
 
 /// Whether the `index`-th of them is each rank's own: the square sum of what it owns, stop requests, joules.
 constexpr bool is_own_sum(int64_t index) {
@@ -37,10 +39,10 @@ struct PutStepSums {
   }
 };
 
-/// The fields that PutStepSums names, in `state`, = their sums over the rows of `sums` [R, kNumStepSums], added in row
-/// order, but for copy_drift, whose largest is largest_copy_drift: the same bits on every rank. A NaN of one rank is a
-/// NaN on all. Of every `replica_ranks` rows in a row, whose ranks saw the same tokens, the first alone counts for
-/// losses and token counts.
+/// The fields that PutStepSums names, in `state`, but for RankCounts::seconds, = their sums over the rows of `sums` [R,
+/// kNumStepSums], added in row order, but for copy_drift, whose largest is largest_copy_drift: the same bits on every
+/// rank. A NaN of one rank is a NaN on all. Of every `replica_ranks` rows in a row, whose ranks saw the same tokens,
+/// the first alone counts for losses and token counts.
 template <class T>
 struct TakeStepSums {
   static constexpr std::string_view kName = "take_step_sums";

@@ -18,7 +18,8 @@ void CpuBackend::run(const op::PutStepSums<Tensor>& op) {
                                                      static_cast<double>(state.counts.batch_tokens),
                                                      static_cast<double>(state.counts.stop_requests),
                                                      state.counts.joules,
-                                                     state.copy_drift};
+                                                     state.copy_drift,
+                                                     state.counts.seconds};
   std::copy(sums.begin(), sums.end(), op.sums.as<double>());
 }
 

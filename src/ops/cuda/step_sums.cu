@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step's message: what one rank says, and the sum over all. One thread each: 72 bytes a rank, and the order of the
+// A step's message: what one rank says, and the sum over all. One thread each: 80 bytes a rank, and the order of the
 // sum is part of the contract.
 #include "core/step_state.h"
 #include "ops/cuda/check.h"
@@ -19,6 +19,7 @@ __global__ void put_step_sums_kernel(double* sums, const StepState* state) {
   sums[6] = static_cast<double>(state->counts.stop_requests);
   sums[7] = state->counts.joules;
   sums[op::kStepDrift] = state->copy_drift;
+  sums[op::kStepSeconds] = state->counts.seconds;
 }
 
 __global__ void take_step_sums_kernel(StepState* state, const double* rows, int64_t ranks, int replica_ranks) {
