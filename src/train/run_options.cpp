@@ -59,8 +59,7 @@ std::string precision_text(RunConfig config) {
 std::string batch_text(RunConfig config) {
   const int64_t ranks = config.cluster.data_parallel();
   config.train.accumulation *= ranks;
-  const std::string text =
-      keys_text(config, {"train.micro_batch", "train.accumulation", "data.seq_len", "data.packing"});
+  std::string text = keys_text(config, {"train.micro_batch", "train.accumulation", "data.seq_len", "data.packing"});
   if (ranks == 1 || config.distribution.sync_small_every == 1) return text;
   return text + " ranks=" + std::to_string(ranks) + " " + keys_text(config, {"distribution.sync_small_every"});
 }

@@ -127,7 +127,7 @@ StepRecord Trainer::collect(const Issued& issued) {
   if (has_peers()) executor_.communicator()->check_alive();  // a lost rank leaves any number in the sums
   const auto count = static_cast<double>(std::max<int64_t>(state.supervised_tokens, 1));
   if (has_peers()) tokens_done_ += state.counts.batch_tokens;
-  const StepRecord record{
+  StepRecord record{
       .step = issued.step,
       .tokens = has_peers() ? tokens_done_ : issued.tokens,
       .loss = state.loss_sum / count,
