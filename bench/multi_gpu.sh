@@ -9,12 +9,14 @@
 #   faults   a rank that is killed, and one that hangs, under `litespark train --gpus`
 #   nccl     collectives through our communicator against a plain NCCL loop
 # BUILD names a folder in which litespark, test_dist_nccl, test_gpu_layouts, bench_nccl and bench_cuda_ranks were built; GPUS
-# how many to use (default: all), CONFIG, STEPS and CASES what to train. Logs go to $OUT. Never touches the cards' settings.
+# how many to use (default: all), CONFIG, SETTINGS (--section.key=value ...), STEPS and CASES (bench/cuda_ranks.cpp) what to
+# train. Logs go to $OUT. Never touches the cards' settings.
 cd "$(dirname "$0")/.." || exit 1
 build=${BUILD:-build/cuda-only}
 out=${OUT:-$build/results}
 gpus=${GPUS:-$(nvidia-smi --list-gpus | wc -l)}
 config=${CONFIG:-configs/llama-3.2-3b.toml}
+settings=${SETTINGS:-}
 steps=${STEPS:-10}
 # 1, 2, 4 ... GPUs that share the optimizer, and all of them in replicas of 2, 4 ...
 shared=1 replicas=
@@ -71,9 +73,10 @@ for stage in ${*:-train ddp plan test faults nccl}; do
       tail -80 "$out/nccl.log" | cut -c1-140
       ;;
     train)
+      # shellcheck disable=SC2086
       nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.draw,memory.used --format=csv,noheader
-      timeout 300 "$build/bench/bench_cuda_ranks" "$config" "$steps" "$cases" 2>&1 | tee "$out/ranks.log"
-      timeout 300 "$build/bench/bench_cuda_ranks" "$config" "$steps" "$shared" --precision.matmul=fp8 2>&1 | tee "$out/ranks_fp8.log"
+      timeout 300 "$build/bench/bench_cuda_ranks" "$config" "$steps" "$cases" $settings 2>&1 | tee "$out/ranks.log"
+      timeout 300 "$build/bench/bench_cuda_ranks" "$config" "$steps" "$shared" --precision.matmul=fp8 $settings 2>&1 | tee "$out/ranks_fp8.log"
       ;;
     ddp)
       (cd bench && timeout 200 torchrun --nproc_per_node="$gpus" peer_pytorch_ddp.py 3b:2:autocast 3b:4:bf16) \

@@ -46,12 +46,6 @@ std::optional<double> EnergyInterval::joules() const {
   return sum;
 }
 
-std::optional<double> EnergyInterval::watts() const {
-  const std::optional<double> sum = joules();
-  if (!sum || !(seconds > 0)) return std::nullopt;
-  return *sum / seconds;
-}
-
 EnergyMethod EnergyInterval::method() const {
   if (devices.empty()) return EnergyMethod::kUnavailable;
   EnergyMethod weakest = EnergyMethod::kCounter;

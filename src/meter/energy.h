@@ -81,7 +81,6 @@ struct EnergyInterval {
 
   /// The sum; nullopt when there is no device or any of them is unknown.
   std::optional<double> joules() const;
-  std::optional<double> watts() const;
   /// The weakest of the devices' methods.
   EnergyMethod method() const;
 };

@@ -28,7 +28,7 @@ std::vector<std::string> SlowRankWatch::see(std::span<const double> seconds) {
     if (steps_in_a_row_[rank] != kSlowSteps) continue;
     warnings.push_back("rank " + std::to_string(rank) + " on " + hosts_[rank] +
                        " is slow: " + fixed_text(seconds[rank] / median, 1) +
-                       " times the median rank's time for its own work, more " + "than " + fixed_text(kSlowFactor, 1) +
+                       " times the median rank's time for its own work, more than " + fixed_text(kSlowFactor, 1) +
                        " times in " + std::to_string(kSlowSteps) + " steps in a row; every step waits for it");
   }
   return warnings;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "dist/comm_call.h"
 
 namespace litespark {
 namespace {
@@ -18,18 +19,12 @@ std::optional<int64_t> majority_of(const std::vector<int64_t>& column) {
   return found == column.end() ? std::nullopt : std::optional(*found);
 }
 
-std::string ranks_text(const std::set<int64_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (const int64_t rank : ranks) text += (rank == *ranks.begin() ? "" : ", ") + std::to_string(rank);
-  return text;
-}
-
 std::string differences_text(const Program& program, const std::vector<ReplicaDifference>& differences) {
-  std::set<int64_t> ranks;
+  std::set<int> places;
   bool has_majority = true;
   for (const ReplicaDifference& difference : differences) {
     for (const int64_t rank : difference.ranks) {
-      ranks.insert(rank * program.options.tensor_ranks + program.options.tensor_rank);
+      places.insert(static_cast<int>(rank * program.options.tensor_ranks + program.options.tensor_rank));
     }
     has_majority = has_majority && difference.has_majority;
   }
@@ -39,8 +34,9 @@ std::string differences_text(const Program& program, const std::vector<ReplicaDi
     text += (i == 0 ? "" : ", ") + program.tensors[program.replicas.tensors[differences[i].tensor]].name;
   }
   if (differences.size() > kMostNamed) text += " and " + std::to_string(differences.size() - kMostNamed) + " more";
-  if (has_majority) return text + " on " + ranks_text(ranks) + " against most of the others";
-  return text + " among " + ranks_text(ranks) + ", of which no majority agrees";
+  const std::string ranks = dist::ranks_text(std::vector<int>(places.begin(), places.end()));
+  if (has_majority) return text + " on " + ranks + " against most of the others";
+  return text + " among " + ranks + ", of which no majority agrees";
 }
 
 }  // namespace

@@ -2,9 +2,12 @@
 // Optimizer cases for the tests of every backend.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 
 #include "core/checked.h"
+#include "reference/optimizer.h"
 #include "support/op_case.h"
 
 namespace litespark::test {
@@ -47,6 +50,26 @@ inline OpCase<op::GradientSquareSum<Tensor>> square_sum_case(int64_t size, doubl
   fill_at_random(test, 19);
   test.inputs.state.gradient_square_sum = 5;
   return test;
+}
+
+/// `limit`: relative.
+template <class Execute>
+void expect_square_sum_by_factor(const Execute& run, double limit) {
+  const auto test = square_sum_case(20000, 3);
+  const double expected = reference::evaluate<double>(test.op, test.inputs).state.gradient_square_sum;
+  EXPECT_NEAR(run(test).outputs.state.gradient_square_sum / expected, 1.0, limit);
+}
+
+/// A factor that is a power of two scales exactly: as if every gradient were so much larger.
+template <class Execute>
+void expect_part_to_stand_for_the_whole(const Execute& run) {
+  auto part = adamw_case(300, false);
+  auto whole = part;
+  part.op.gradient_factor = 4;
+  for (double& value : whole.inputs.tensors["gradient"]) value *= 4;
+  for (const char* name : {"master", "first_moment", "second_moment"}) {
+    EXPECT_EQ(run(part).outputs.at(name), run(whole).outputs.at(name)) << name;
+  }
 }
 
 }  // namespace litespark::test

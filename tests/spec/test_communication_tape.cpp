@@ -30,11 +30,13 @@ Program program_of(bool packs, bool accumulates = false, int64_t rank = 1) {
 }
 
 /// Two data ranks of `tensor` ranks each, with or without shared gradients.
-Program program_of_layout(int64_t tensor, bool shards_gradients, bool accumulates, int64_t world_rank = 0) {
+Program program_of_layout(int64_t tensor, bool shards_gradients, bool accumulates, int64_t world_rank = 0,
+                          int64_t stretches = 2) {
   ProgramOptions options = small_options();
   options.accumulates = accumulates;
   options.data_ranks = 2;
   options.tensor_ranks = tensor;
+  options.tensor_stretches = stretches;
   options.data_rank = world_rank / tensor;
   options.tensor_rank = world_rank % tensor;
   options.shards_gradients = shards_gradients;
@@ -134,8 +136,10 @@ TEST(CommunicationTape, NobodyTouchesWhatACallOwnsAndEveryTapeWaitsForItsCalls) 
 TEST(CommunicationTape, NobodyTouchesWhatACallOwnsInAnyLayout) {
   for (const int64_t tensor : {1, 2, 4}) {
     for (const bool shards : {false, true}) {
-      const Program program = program_of_layout(tensor, shards, true);
-      for (const auto& [phase, tape] : program.tapes) Watcher(program).walk(tape);
+      for (const int64_t stretches : {1, 2, 4}) {
+        const Program program = program_of_layout(tensor, shards, true, 0, stretches);
+        for (const auto& [phase, tape] : program.tapes) Watcher(program).walk(tape);
+      }
     }
   }
 }

@@ -132,7 +132,7 @@ TEST(ReplicaCheck, TwoRanksAreBothNamed) {
   const auto errors =
       errors_after_flip(2, checked_run(), 1, [](const Program& program) { return program.replicas.tensors.front(); });
   for (const std::string& error : errors) {
-    EXPECT_NE(error.find("among ranks 0, 1, of which no majority agrees"), std::string::npos) << error;
+    EXPECT_NE(error.find("among ranks 0 and 1, of which no majority agrees"), std::string::npos) << error;
   }
 }
 

@@ -55,20 +55,11 @@ TEST(Optimizer, SquareSumIsExactToDouble) {
 }
 
 TEST(Optimizer, SquareSumOfAPartCountsByItsFactor) {
-  const auto test = square_sum_case(20000, 3);
-  const double expected = reference::evaluate<double>(test.op, test.inputs).state.gradient_square_sum;
-  EXPECT_NEAR(execute_on_cuda(test).outputs.state.gradient_square_sum / expected, 1.0, 1e-12);
+  expect_square_sum_by_factor([](const auto& test) { return execute_on_cuda(test); }, 1e-12);
 }
 
-/// A power of two, which scales exactly: as if every gradient were so much larger.
 TEST(Optimizer, AdamWTakesAPartOfAGradientForTheWhole) {
-  auto part = adamw_case(300, false);
-  auto whole = part;
-  part.op.gradient_factor = 4;
-  for (double& value : whole.inputs.tensors["gradient"]) value *= 4;
-  for (const char* name : {"master", "first_moment", "second_moment"}) {
-    EXPECT_EQ(execute_on_cuda(part).outputs.at(name), execute_on_cuda(whole).outputs.at(name)) << name;
-  }
+  expect_part_to_stand_for_the_whole([](const auto& test) { return execute_on_cuda(test); });
 }
 
 TEST(Optimizer, SquareSumOfBf16GradientsIsThatOfTheirValues) {
