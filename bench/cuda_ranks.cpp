@@ -2,12 +2,13 @@
 // Training on several GPUs of one machine against one, by the trainer itself with random tokens: a thread a GPU, NCCL
 // between them.
 //   bench_cuda_ranks RUN.toml STEPS CASE[,CASE...] [--section.key=value ...]
-// A case is a number of GPUs, with "g" where phases in which ranks meet are recorded as CUDA graphs, "bN" for at most N
-// blocks of NCCL's, and "tN" for replicas of N tensor-parallel GPUs: 1,2,2g,2gb8,2t2. Cases run one after another.
-// Seconds of a step are rank 0's, from the end of the step before it on the device; the first steps are left out;
-// tokens/s = tokens of all replicas / median seconds. Joules are those of the boards over the same steps, each counted
-// once. Behind them a few steps are observed: where rank 0's time goes, waits for other ranks under "reduce" and
-// "gather".
+// A case is a number of GPUs, with "g" where phases in which ranks meet are recorded as CUDA graphs, "w" where the
+// thread that makes a call waits until NCCL has put it on the stream, "bN" for at most N blocks of NCCL's, and "tN" for
+// replicas of N tensor-parallel GPUs: 1,2,2g,2wb8,2t2.
+// Cases run one after another. Seconds of a step are rank 0's, from the end of the step before it on the device; the
+// first steps are left out; tokens/s = tokens of all replicas / median seconds. Joules are those of the boards over the
+// same steps, each counted once. Behind them a few steps are observed: where rank 0's time goes, waits for other ranks
+// under "reduce" and "gather".
 #include <algorithm>
 #include <barrier>
 #include <cstdio>
@@ -49,6 +50,7 @@ struct Case {
   std::string text;
   int ranks = 1;
   bool records = false;
+  bool is_blocking = false;
   int max_blocks = 0;
   int tensor_ranks = 1;
 
@@ -60,6 +62,7 @@ Case parse_case(const std::string& text) {
   char* rest = nullptr;
   parsed.ranks = static_cast<int>(std::strtol(text.c_str(), &rest, 10));
   if (*rest == 'g') parsed.records = *rest++ == 'g';
+  if (*rest == 'w') parsed.is_blocking = *rest++ == 'w';
   if (*rest == 'b') parsed.max_blocks = static_cast<int>(std::strtol(rest + 1, &rest, 10));
   if (*rest == 't') parsed.tensor_ranks = static_cast<int>(std::strtol(rest + 1, &rest, 10));
   if (parsed.ranks < 1 || parsed.tensor_ranks < 1 || parsed.ranks % parsed.tensor_ranks != 0 || *rest != '\0')
@@ -103,6 +106,7 @@ class Rank {
                                             .device = rank,
                                             .compute_stream = cuda_stream_of(*backend_),
                                             .timeout_seconds = 120,
+                                            .is_blocking = world.what.is_blocking,
                                             .max_blocks = world.what.max_blocks});
   }
 

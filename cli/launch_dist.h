@@ -18,6 +18,7 @@ struct DistRequest {
   int device = 0;           ///< CUDA ordinal
   void* compute_stream = nullptr;
   double timeout_seconds = 600;  ///< of each call
+  bool records_calls = false;    ///< some become parts of CUDA graphs
   std::string secret_file;       ///< where the launcher hands down no secret
 };
 

@@ -51,6 +51,7 @@ std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::opti
                     .device = device_of(place),
                     .compute_stream = compute_stream_of(backend),
                     .timeout_seconds = static_cast<double>(config.distribution.timeout_seconds),
+                    .records_calls = config.distribution.graphs,
                     .secret_file = config.distribution.secret_file});
 }
 
