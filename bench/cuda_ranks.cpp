@@ -21,9 +21,11 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/op/communication.h"
 #include "data/synthetic_source.h"
 #include "dist/nccl/nccl_communicator.h"
 #include "io/run_file.h"
@@ -81,6 +83,7 @@ struct World {
   std::map<std::string, std::string> tuning;  ///< rank 0's choices, which the others take
   std::vector<StepRecord> records;            ///< rank 0's
   Timeline timeline;                          ///< rank 0's
+  Timeline waits;                             ///< what of it is waits for calls, by the scopes that they stand in
   EnergyAccount energy;
   int64_t device_bytes = 0;
   std::exception_ptr failure;
@@ -92,6 +95,19 @@ struct World {
     if (what.ranks > 1) id = make_nccl_id();
   }
 };
+
+/// The waits of a step, one behind the other.
+SampledStep waits_of(const SampledStep& step) {
+  SampledStep waits{.step = step.step, .spans = {}};
+  double end = 0;
+  for (TimeSpan span : step.spans) {
+    if (span.op != op::CommWait<TensorId>::kName) continue;
+    span.end_seconds = end + (span.end_seconds - span.begin_seconds);
+    span.begin_seconds = std::exchange(end, span.end_seconds);
+    waits.spans.push_back(span);
+  }
+  return waits;
+}
 
 class Rank {
  public:
@@ -127,10 +143,12 @@ class Rank {
       return batch;
     });
     const std::vector<StepRecord> records = run_steps(trainer);
-    const Timeline timeline = observe(executor, trainer);
+    Timeline waits;
+    const Timeline timeline = observe(executor, trainer, waits);
     if (rank_ != 0) return;
     world_.records = records;
     world_.timeline = timeline;
+    world_.waits = waits;
     world_.device_bytes = backend_->memory_use().used_bytes.value_or(0);
   }
 
@@ -177,7 +195,7 @@ class Rank {
     return std::make_unique<EnergyMeter>(make_gpu_sensors(driver, boards));
   }
 
-  Timeline observe(Executor& executor, Trainer& trainer) {
+  Timeline observe(Executor& executor, Trainer& trainer, Timeline& waits) {
     Timeline timeline;
     StepTimeline observer(backend_->make_timer());
     for (int step = 0; step < kObservedSteps; ++step) {
@@ -186,7 +204,9 @@ class Rank {
       trainer.step_and_finish();
       const SampledStep sample = observer.end(step);
       executor.set_observer(nullptr);
-      if (step > 0) timeline.add(sample);
+      if (step == 0) continue;
+      timeline.add(sample);
+      waits.add(waits_of(sample));
     }
     return timeline;
   }
@@ -197,8 +217,8 @@ class Rank {
   std::unique_ptr<Communicator> communicator_;
 };
 
-void print_timeline(const Timeline& timeline) {
-  std::printf("         observed step %.2f ms:", timeline.step_seconds() * 1e3);
+void print_timeline(const char* title, const Timeline& timeline) {
+  std::printf("         %s %.2f ms:", title, timeline.step_seconds() * 1e3);
   for (const ScopeSeconds& scope : timeline.scopes()) {
     if (scope.seconds * 1e3 >= kLeastMilliseconds) std::printf(" %s %.2f", scope.name.c_str(), scope.seconds * 1e3);
   }
@@ -237,7 +257,8 @@ double run_case(const RunConfig& config, const Case& what, int64_t steps) {
                 world.energy.joules / (tokens * static_cast<double>(steps)) * 1e3,
                 world.energy.mean_watts().value_or(0), world.energy.devices.size());
   }
-  print_timeline(world.timeline);
+  print_timeline("observed step", world.timeline);
+  if (what.ranks > 1) print_timeline("waits for calls in it", world.waits);
   std::fflush(stdout);
   return tokens / median;
 }
