@@ -7,23 +7,16 @@
 #include <sstream>
 
 #include "cli/small_run.h"
+#include "support/sanitizers.h"
 
 namespace litespark {
 namespace {
 
-/// With a sanitizer malloc is its own, which an interposed one would bypass.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kHasOwnMalloc = true;
-#elif defined(__has_feature)
-constexpr bool kHasOwnMalloc = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kHasOwnMalloc = false;
-#endif
-
 class SteadyState : public testing::Test {
  protected:
   void SetUp() override {
-    if (kHasOwnMalloc) GTEST_SKIP() << "sanitizers bring a malloc of their own; an interposed one would hide it";
+    if (test::kHasSanitizersMalloc)
+      GTEST_SKIP() << "sanitizers bring a malloc of their own; an interposed one would hide it";
   }
 
   struct Counts {

@@ -15,6 +15,7 @@
 #include "io/hf_index.h"
 #include "io/safetensors.h"
 #include "support/safetensors_bytes.h"
+#include "support/sanitizers.h"
 #include "support/temporary_folder.h"
 
 namespace litespark {
@@ -24,12 +25,6 @@ namespace fs = std::filesystem;
 using test::safetensors_bytes;
 
 constexpr int64_t kMib = int64_t{1} << 20;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#else
-constexpr bool kIsSanitized = false;
-#endif
 
 int64_t peak_kib() {
   struct rusage usage {};
@@ -104,7 +99,7 @@ void expect_small(const char* what, const std::function<std::string()>& make,
 }
 
 TEST(RefusalMemory, SeesWhatAChildTakes) {
-  if (kIsSanitized) GTEST_SKIP() << "sanitizers keep freed memory";
+  if (test::kHasSanitizersMalloc) GTEST_SKIP() << "sanitizers keep freed memory";
   const Outcome outcome = in_child([] {
     const std::string text(static_cast<size_t>(100 * kMib), 'x');
     throw DataError("test", text.substr(0, 1));
@@ -114,7 +109,7 @@ TEST(RefusalMemory, SeesWhatAChildTakes) {
 }
 
 TEST(RefusalMemory, IsSmallForSafetensors) {  // fault:D1
-  if (kIsSanitized) GTEST_SKIP() << "sanitizers keep freed memory";
+  if (test::kHasSanitizersMalloc) GTEST_SKIP() << "sanitizers keep freed memory";
   const auto open = [](const fs::path& path) { SafetensorsFile::open(path); };
   const auto refuse = [&](const char* what, const std::function<std::string()>& header) {
     expect_small(
@@ -143,7 +138,7 @@ TEST(RefusalMemory, IsSmallForSafetensors) {  // fault:D1
 }
 
 TEST(RefusalMemory, IsSmallForJson) {
-  if (kIsSanitized) GTEST_SKIP() << "sanitizers keep freed memory";
+  if (test::kHasSanitizersMalloc) GTEST_SKIP() << "sanitizers keep freed memory";
   constexpr int64_t kMost = 5 * kMib;
   using Maker = std::function<std::string()>;
   const std::vector<std::pair<const char*, Maker>> texts = {

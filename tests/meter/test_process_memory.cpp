@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "meter/process_memory.h"
+#include "support/sanitizers.h"
 
 namespace litespark {
 namespace {
@@ -27,6 +28,7 @@ TEST(ProcessMemory, WithoutItsLineNothingIsKnown) {
 }
 
 TEST(ProcessMemory, SeesWhatIsTakenFromTheHeap) {
+  if (test::kHasSanitizersMalloc) GTEST_SKIP() << "a sanitizer's malloc tells the C library nothing";
   const auto before = process_memory();
   ASSERT_TRUE(before);
   if (!before->heap_used_bytes) GTEST_SKIP() << "this C library does not say what its heap holds";
