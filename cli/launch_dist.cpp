@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "dist/hierarchical_communicator.h"
 #include "launch.h"
 
 #ifdef LITESPARK_HAS_NCCL
@@ -90,6 +91,7 @@ DistContext::DistContext(const DistRequest& request) {
   rendezvous_ =
       std::make_unique<dist::Rendezvous>(dist::RendezvousAddress{place.host, *place.port}, job, request.facts, secret);
   communicator_ = make_communicator(request, secret);
+  if (request.is_hierarchical) make_levels(request);
   rendezvous_->on_loss([this](const std::string& what) { communicator_->abort(what); });
 }
 
@@ -100,6 +102,13 @@ DistContext::~DistContext() {
 
 std::unique_ptr<Communicator> DistContext::make_communicator(const DistRequest& request, const dist::Secret& secret) {
   return request.on_cuda ? make_nccl(request, *rendezvous_) : make_gloo(request, *rendezvous_, secret);
+}
+
+void DistContext::make_levels(const DistRequest& request) {
+  const int host = dist::host_number(*rendezvous_, dist::in_seconds(request.timeout_seconds));
+  Hierarchy levels = make_hierarchical(std::move(communicator_), {.host = host, .allocate = request.allocate});
+  communicator_ = std::move(levels.communicator);
+  reduction_ = (levels.has_levels ? "hierarchical, " : "flat, ") + levels.layout;
 }
 
 std::unique_ptr<DistContext> open_dist(const DistRequest& request) {

@@ -2,6 +2,8 @@
 // How the ranks of a run that were started by a launcher come together and what they talk through.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -18,7 +20,10 @@ struct DistRequest {
   int device = 0;           ///< CUDA ordinal
   void* compute_stream = nullptr;
   double timeout_seconds = 600;  ///< of each call
-  std::string secret_file;       ///< where the launcher hands down no secret
+  /// Sums inside each host first, where ranks stand evenly on several.
+  bool is_hierarchical = false;
+  std::function<std::shared_ptr<void>(int64_t bytes)> allocate;  ///< where the communicator's tensors live; empty: host
+  std::string secret_file;                                       ///< where the launcher hands down no secret
 };
 
 /// A rank among others for as long as it lives.
@@ -30,13 +35,17 @@ class DistContext {
   DistContext& operator=(const DistContext&) = delete;
 
   Communicator& communicator() { return *communicator_; }
+  /// "hierarchical, 2 hosts of 4 ranks", "flat, 3 ranks of one host"; empty where levels were not asked for.
+  const std::string& reduction() const { return reduction_; }
 
  private:
   std::unique_ptr<Communicator> make_communicator(const DistRequest& request, const dist::Secret& secret);
+  void make_levels(const DistRequest& request);
 
   std::unique_ptr<dist::RendezvousServer> server_;  ///< in rank 0
   std::unique_ptr<dist::Rendezvous> rendezvous_;
   std::unique_ptr<Communicator> communicator_;
+  std::string reduction_;
 };
 
 /// Meets the other ranks. The loss of one of them, as the rendezvous sees it, ends the communicator's calls with its

@@ -386,6 +386,13 @@ void DistributionSection::visit(Fields& fields) {
               .help =
                   "Record the phases in which GPUs meet as CUDA graphs, like all others. A step that is observed op "
                   "by op is no graph, and all ranks must do the same: needs meter.timeline_every = 0."});
+  fields.add({.path = "reduction",
+              .value = &reduction,
+              .help =
+                  "What goes between hosts: flat, each rank's pieces to all ranks; hierarchical, sums inside each host "
+                  "first and only those between hosts, where ranks stand evenly on several. auto: hierarchical "
+                  "over Gloo, flat over NCCL, which knows the hosts itself.",
+              .choices = {"auto", "flat", "hierarchical"}});
   fields.add({.path = "timeout_seconds",
               .value = &timeout_seconds,
               .help = "How long a rank waits for the others in one call before it ends the run (exit 7).",

@@ -33,6 +33,8 @@ enum class MatmulPrecision : uint8_t { kCompute, kFp8, kFp8Emulated };
 enum class Fp8Gradient : uint8_t { kE4M3, kE5M2 };
 enum class Offload : uint8_t { kNone, kActivations };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
+/// kAuto: hierarchical where this program makes the calls, flat where the library below (NCCL) knows the hosts itself.
+enum class ReductionLevels : uint8_t { kAuto, kFlat, kHierarchical };
 enum class SaveSignal : uint8_t { kNone, kUsr1, kUsr2, kHup };
 
 /// config.json's rope_scaling; used with init = "scratch".
@@ -226,6 +228,7 @@ struct DistributionSection {
   int64_t sync_small_every = 1;
   int64_t verify_every = 0;
   bool graphs = false;
+  ReductionLevels reduction = ReductionLevels::kAuto;
   int64_t timeout_seconds = 600;
   std::string secret_file;
 
