@@ -37,6 +37,8 @@ test_packages='
   python3
   libgtest-dev
   librapidcheck-dev
+  iproute2
+  nftables
   chromium
   strace
   clang-format-14|clang-format

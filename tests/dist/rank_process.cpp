@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job of real processes: joins the rendezvous and runs conformance cases, or meets a fault.
-//   rank_process ENGINE RANK SIZE PORT SECRET_FILE TASK
-// TASK: conformance, faults, or endless (all-reduces until something fails, then prints the error and exits by its
-// code).
+//   rank_process ENGINE RANK SIZE HOST:PORT SECRET_FILE TASK
+// TASK: conformance, faults, sums (a number of checked all-reduces), or endless (all-reduces until something fails,
+// then prints the error and exits by its code).
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "communicator_conformance.h"
 #include "core/error.h"
@@ -42,9 +44,35 @@ struct RankProcess {
       for (const test::FaultCase& item : test::fault_cases()) {
         test::run_named(item.name, [&] { item.run(*communicator(test::kFaultTimeoutSeconds), *memory); });
       }
+    } else if (task == "sums") {
+      checked_sums(*communicator(30));
     } else {
       endless(*communicator(3));
     }
+  }
+
+  /// Integers, whose sum has one right answer in f32.
+  void checked_sums(Communicator& world) {
+    constexpr int64_t kElements = 100003;
+    std::vector<float> values(kElements);
+    const Tensor data{.data = values.data(), .dtype = DType::kF32, .shape = {kElements}, .device = Device::kCpu};
+    const auto value = [](int64_t step, int rank, int64_t i) {
+      return static_cast<float>((i * 7 + step * 31 + rank * 13) % 1009);
+    };
+    for (int64_t step = 1; step <= 20; ++step) {
+      world.set_step(step);
+      for (int64_t i = 0; i < kElements; ++i) values[static_cast<size_t>(i)] = value(step, world.rank(), i);
+      world.wait(world.all_reduce(data, Reduction::kSum));
+      for (int64_t i = 0; i < kElements; ++i) {
+        float expected = 0;
+        for (int rank = 0; rank < world.size(); ++rank) expected += value(step, rank, i);
+        if (values[static_cast<size_t>(i)] != expected)
+          throw std::runtime_error("a wrong sum in step " + std::to_string(step));
+      }
+      std::cout << "step " << step << std::endl;
+    }
+    world.barrier();
+    std::cout << "all sums are right" << std::endl;
   }
 
   void endless(Communicator& world) {
@@ -62,15 +90,17 @@ struct RankProcess {
 int run(char** argv) {
   const dist::JobPlace place{.job = "test", .rank = std::atoi(argv[2]), .size = std::atoi(argv[3])};
   const dist::Secret secret = dist::Secret::from_file(argv[5]);
-  const int port = std::atoi(argv[4]);
+  const std::string address = argv[4];
+  const std::string host = address.substr(0, address.rfind(':'));
+  const int port = std::stoi(address.substr(host.size() + 1));
   RankProcess process{.place = place, .server = nullptr, .rendezvous = nullptr, .secret = secret};
   const dist::RendezvousOptions options{.join_seconds = 60, .heartbeat_seconds = 60};
   if (place.rank == 0) {
-    process.server = std::make_unique<dist::RendezvousServer>(place, dist::JobFacts{}, secret,
-                                                              dist::listen_on("127.0.0.1", port), options);
+    process.server =
+        std::make_unique<dist::RendezvousServer>(place, dist::JobFacts{}, secret, dist::listen_on(host, port), options);
   }
-  process.rendezvous = std::make_unique<dist::Rendezvous>(dist::RendezvousAddress{"127.0.0.1", port}, place,
-                                                          dist::JobFacts{}, secret, options);
+  process.rendezvous =
+      std::make_unique<dist::Rendezvous>(dist::RendezvousAddress{host, port}, place, dist::JobFacts{}, secret, options);
   process.run(argv[6]);
   return 0;
 }
