@@ -40,6 +40,15 @@ dist::JobFacts facts_of_run(RunConfig config) {
   return facts;
 }
 
+TierRequest tiers_of(const DistributionSection& distribution) {
+  using Choice = TierRequest::Choice;
+  return {.choice = distribution.tiers == HostTiersChoice::kAuto      ? Choice::kMeasured
+                    : distribution.tiers == HostTiersChoice::kArticle ? Choice::kThresholds
+                                                                      : Choice::kSharded,
+          .multicast_below = distribution.multicast_below,
+          .one_sided_below = distribution.one_sided_below};
+}
+
 }  // namespace
 
 std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::optional<dist::LaunchPlace>& place,
@@ -55,6 +64,7 @@ std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::opti
        .compute_stream = compute_stream_of(backend),
        .timeout_seconds = static_cast<double>(config.distribution.timeout_seconds),
        .is_hierarchical = wanted == ReductionLevels::kHierarchical || (wanted == ReductionLevels::kAuto && !on_cuda),
+       .tiers = tiers_of(config.distribution),
        .allocate = [&backend](int64_t bytes) -> std::shared_ptr<void> {
          std::shared_ptr<DeviceMemory> memory = backend.allocate(bytes);
          return {memory, memory->data()};

@@ -143,6 +143,7 @@ void say_reduction(const RunConfig& config, DistContext& ranks) {
       config.distribution.reduction == ReductionLevels::kAuto && ranks.reduction().starts_with("flat");
   if (ranks.communicator().rank() == 0 && !ranks.reduction().empty() && !is_usual)
     std::cout << "reduction: " << ranks.reduction() << std::endl;
+  if (ranks.communicator().rank() == 0 && !ranks.tiers().empty()) std::cout << ranks.tiers() << std::endl;
 }
 
 class TrainCommand final : public Command {

@@ -29,6 +29,7 @@ build_packages='
 '
 optional_packages='
   libgloo-dev
+  libnorm-dev
   libopenmpi-dev
   openmpi-bin
 '

@@ -186,6 +186,7 @@ Hierarchy make_hierarchical(std::unique_ptr<Communicator> flat, const HierarchyO
   const std::string layout = std::to_string(num_hosts) + " hosts of " + std::to_string(ranks_per_host) + " ranks";
   return {.communicator = std::make_unique<HierarchicalCommunicator>(std::move(flat), std::move(levels), options),
           .has_levels = true,
+          .ranks_per_host = ranks_per_host,
           .layout = layout};
 }
 

@@ -23,7 +23,8 @@ struct HierarchyOptions {
 struct Hierarchy {
   std::unique_ptr<Communicator> communicator;
   bool has_levels = false;
-  std::string layout;  ///< "2 hosts of 4 ranks"; without levels, why: "3 ranks of one host"
+  int ranks_per_host = 1;  ///< with levels
+  std::string layout;      ///< "2 hosts of 4 ranks"; without levels, why: "3 ranks of one host"
 };
 
 /// The two levels over `flat`, where its ranks stand evenly on two hosts or more, at least two on each, those of a host

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job of real processes: joins the rendezvous and runs conformance cases, or meets a fault.
 //   rank_process ENGINE RANK SIZE HOST:PORT SECRET_FILE TASK
+// ENGINE: gloo, or multicast (Gloo, and NORM for what is below 8 MiB and the same for all).
 // TASK: conformance, faults, sums (a number of checked all-reduces), or endless (all-reduces until something fails,
 // then prints the error and exits by its code).
 #include <unistd.h>
@@ -16,11 +17,16 @@
 #include "core/error.h"
 #include "dist/gloo/gloo_communicator.h"
 #include "dist/rendezvous.h"
+#include "dist/tiered_link.h"
+#ifdef LITESPARK_HAS_NORM
+#include "dist/norm/multicast_tier.h"
+#endif
 
 namespace litespark {
 namespace {
 
 struct RankProcess {
+  std::string engine;
   dist::JobPlace place;
   std::unique_ptr<dist::RendezvousServer> server;
   std::unique_ptr<dist::Rendezvous> rendezvous;
@@ -30,6 +36,20 @@ struct RankProcess {
   std::unique_ptr<Communicator> communicator(double timeout_seconds) {
     GlooOptions options{.mesh = "mesh" + std::to_string(num_meshes++),
                         .communicator = {.timeout_seconds = timeout_seconds}};
+#ifdef LITESPARK_HAS_NORM
+    if (engine == "multicast") {
+      const auto tier =
+          std::make_shared<dist::MulticastTier>(dist::make_multicast_tier(*rendezvous, dist::in_seconds(60), 20));
+      if (!tier->link) throw std::runtime_error("no multicast: " + tier->missing);
+      options.wrap = [tier](std::unique_ptr<dist::Link> usual) -> std::unique_ptr<dist::Link> {
+        const auto chosen = std::make_shared<dist::TierSwitch>();
+        chosen->set(dist::TierPolicy({{8 << 20, dist::Tier::kMulticast}}));
+        std::vector<dist::TierLink> others;
+        others.push_back({.tier = dist::Tier::kMulticast, .link = std::move(tier->link)});
+        return std::make_unique<dist::TieredLink>(std::move(usual), std::move(others), chosen);
+      };
+    }
+#endif
     return make_gloo_communicator(*rendezvous, secret, options);
   }
 
@@ -93,7 +113,7 @@ int run(char** argv) {
   const std::string address = argv[4];
   const std::string host = address.substr(0, address.rfind(':'));
   const int port = std::stoi(address.substr(host.size() + 1));
-  RankProcess process{.place = place, .server = nullptr, .rendezvous = nullptr, .secret = secret};
+  RankProcess process{.engine = argv[1], .place = place, .server = nullptr, .rendezvous = nullptr, .secret = secret};
   const dist::RendezvousOptions options{.join_seconds = 60, .heartbeat_seconds = 60};
   if (place.rank == 0) {
     process.server =

@@ -371,6 +371,7 @@ std::unique_ptr<Communicator> make_gloo_communicator(dist::Rendezvous& rendezvou
         "gloo rank " + std::to_string(rendezvous.place().rank) + " of " + std::to_string(rendezvous.place().size),
         failure.what());
   }
+  if (options.wrap) link = options.wrap(std::move(link));
   return std::make_unique<dist::HostCommunicator>(std::move(link), options.communicator);
 }
 

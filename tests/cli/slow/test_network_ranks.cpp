@@ -87,6 +87,26 @@ TEST_F(NetworkRanks, AddUpHostByHostInTheSameBitsEveryTime) {
   EXPECT_EQ(num_steps, 6);
 }
 
+// claim:L7: every way between hosts gives the same bits, and what is taken is said.
+TEST_F(NetworkRanks, TakeAnyWayBetweenHostsToTheSameBits) {
+  const NetworkRun two(2, 2);
+  for (const char* tiers : {"sharded", "article", "auto"}) {
+    const auto ranks = two.start({std::string("--distribution.tiers=") + tiers, std::string("--out=") + tiers});
+    for (const auto& rank : ranks) {
+      const ProgramResult result = rank->wait();
+      if (contains(result.errors, "this build has no Gloo")) GTEST_SKIP() << result.errors;
+      ASSERT_EQ(result.exit_code, 0) << result.errors;
+      EXPECT_EQ(result.output.find("tiers between hosts") != std::string::npos,
+                rank == ranks.front() && tiers != std::string("sharded"))
+          << result.output;
+    }
+    EXPECT_EQ(losses_of(two.run.text(std::string(tiers) + "/metrics.jsonl")),
+              losses_of(two.run.text("sharded/metrics.jsonl")));
+    const std::string weights = "/checkpoints/step-6/model.safetensors";
+    EXPECT_TRUE(two.run.text(tiers + weights) == two.run.text("sharded" + weights)) << tiers;
+  }
+}
+
 // fault:B7
 TEST_F(NetworkRanks, ACutLinkEndsTrainingOnAllHostsAndIsNamed) {
   NetworkRun two(2, 1);

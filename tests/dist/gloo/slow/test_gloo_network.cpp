@@ -28,18 +28,20 @@ constexpr int kLost = static_cast<int>(ExitCode::kPeerLost);
 /// Rank r on host r.
 class HostsJob {
  public:
-  HostsJob(const NetworkHosts& hosts, int size, const std::string& task) : processes_(commands(hosts, size, task)) {}
+  HostsJob(const NetworkHosts& hosts, int size, const std::string& task, const std::string& engine = "gloo")
+      : processes_(commands(hosts, size, task, engine)) {}
   RankProcesses* operator->() { return &processes_; }
 
  private:
-  std::vector<std::vector<std::string>> commands(const NetworkHosts& hosts, int size, const std::string& task) {
+  std::vector<std::vector<std::string>> commands(const NetworkHosts& hosts, int size, const std::string& task,
+                                                 const std::string& engine) {
     const std::string secret = (folder_.path() / "secret").string();
     std::ofstream(secret) << std::string(32, 'k');
     chmod(secret.c_str(), 0600);
     std::vector<std::vector<std::string>> result;
     for (int rank = 0; rank < size; ++rank) {
       std::vector<std::string> words = hosts.on(rank);
-      for (const std::string& word : {std::string(LITESPARK_RANK_PROCESS), std::string("gloo"), std::to_string(rank),
+      for (const std::string& word : {std::string(LITESPARK_RANK_PROCESS), engine, std::to_string(rank),
                                       std::to_string(size), hosts.address(0) + ":29500", secret, task})
         words.push_back(word);
       result.push_back(words);
@@ -105,6 +107,47 @@ TEST_F(GlooNetwork, LostPacketsAreSentAgainAndSumsAreRight) {
   HostsJob job(hosts, 2, "sums");
   ASSERT_TRUE(job->await_ends(90));
   for (const int rank : {0, 1}) EXPECT_TRUE(contains(job->output(rank), "all sums are right"));
+}
+
+class MulticastNetwork : public GlooNetwork {
+ protected:
+  /// Whether this build has none: its ranks take the engine for Gloo.
+  static bool is_absent() {
+#ifdef LITESPARK_HAS_NORM
+    return false;
+#else
+    return true;
+#endif
+  }
+};
+
+TEST_F(MulticastNetwork, HostsDoWhatEveryCallSays) {
+  if (is_absent()) GTEST_SKIP() << "this build has no NORM";
+  NetworkHosts hosts(3);
+  HostsJob job(hosts, 3, "conformance", "multicast");
+  ASSERT_TRUE(job->await_ends(120));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(job->exit_code(rank), 0) << job->output(rank);
+}
+
+// fault:B8
+TEST_F(MulticastNetwork, LostPacketsAreSentAgainAndSumsAreRight) {
+  if (is_absent()) GTEST_SKIP() << "this build has no NORM";
+  NetworkHosts hosts(3);
+  for (int host = 0; host < 3; ++host) hosts.lose_packets(host, 20);
+  HostsJob job(hosts, 3, "sums", "multicast");
+  ASSERT_TRUE(job->await_ends(90));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(contains(job->output(rank), "all sums are right"));
+}
+
+TEST_F(MulticastNetwork, ACutLinkEndsAllAtTheDeadline) {
+  if (is_absent()) GTEST_SKIP() << "this build has no NORM";
+  NetworkHosts hosts(3);
+  HostsJob job(hosts, 3, "endless", "multicast");
+  ASSERT_TRUE(job->await_lines(2, 5, 60));
+  hosts.cut(2);
+  ASSERT_TRUE(job->await_ends(60));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(job->exit_code(rank), kLost) << job->output(rank);
+  for (const int rank : {0, 1}) EXPECT_TRUE(contains(job->output(rank), "no word from rank 2 before the deadline"));
 }
 
 /// A job of two whose every connection goes through a proxy.
