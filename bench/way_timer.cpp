@@ -31,7 +31,9 @@ std::vector<std::vector<double>> time_in_turns(Communicator& world, const std::v
   std::vector<double> seconds(static_cast<size_t>(rounds) * count);
   for (int round = -2; round < rounds; ++round) {
     for (size_t turn = 0; turn < count; ++turn) {
-      const size_t which = (turn + static_cast<size_t>(round + 2)) % count;
+      const auto number = static_cast<size_t>(round + 2);
+      const size_t step = number % 2 == 0 ? turn : count - 1 - turn;  // what a call finds depends on the one before it
+      const size_t which = (step + number / 2) % count;
       world.barrier();
       variants[which].prepare();
       const double start = now();

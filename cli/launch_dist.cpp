@@ -2,6 +2,7 @@
 #include "launch_dist.h"
 
 #include <cstdlib>
+#include <exception>
 #include <string>
 
 #include "core/error.h"
@@ -98,6 +99,14 @@ DistContext::DistContext(const DistRequest& request) {
 }
 
 DistContext::~DistContext() {
+  // Who leaves early could take back what he sent, and end the others' last call.
+  if (communicator_ && std::uncaught_exceptions() == 0) {
+    try {
+      communicator_->barrier();
+    } catch (const Error&) {
+      // It has failed already, and whoever wanted to know was told.
+    }
+  }
   // Once this returns no loss is being told, so that the communicator may go.
   if (rendezvous_) rendezvous_->on_loss({});
 }

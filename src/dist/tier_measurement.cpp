@@ -9,7 +9,8 @@
 namespace litespark::dist {
 namespace {
 
-constexpr int kWarmups = 2;
+constexpr size_t kWarmups = 3;
+constexpr int kMostRounds = 101;
 constexpr int kGatherRounds = 5;
 
 double now() {
@@ -37,30 +38,46 @@ Tensor tensor_of(std::vector<float>& values) {
           .device = Device::kCpu};
 }
 
+/// One round: seconds of each of `present`, in its order. Another one begins each round and every other round runs
+/// backwards, since what a call finds depends on the one before it.
+void run_round(Communicator& world, Communicator& between, TierSwitch& chosen, std::span<const Tier> present,
+               const Tensor& data, size_t round, std::span<double> seconds) {
+  for (size_t turn = 0; turn < present.size(); ++turn) {
+    const size_t step = round % 2 == 0 ? turn : present.size() - 1 - turn;
+    const size_t which = (step + round / 2) % present.size();
+    world.barrier();
+    chosen.set(TierPolicy({{data.bytes() + 1, present[which]}}));
+    const double start = now();
+    between.wait(between.all_reduce(data, Reduction::kSum));
+    seconds[which] = now() - start;
+  }
+}
+
 TierTimes measure_size(Communicator& world, Communicator& between, TierSwitch& chosen, std::span<const Tier> present,
-                       int rounds, int64_t bytes) {
+                       const TierMeasurement& options, int64_t bytes) {
   std::vector<float> values(static_cast<size_t>(bytes) / sizeof(float));
   const Tensor data = tensor_of(values);
-  std::vector<double> seconds;
-  for (int round = -kWarmups; round < rounds; ++round) {
-    for (size_t turn = 0; turn < present.size(); ++turn) {
-      // Another one begins each round: what comes first after a barrier differs from the rest.
-      const Tier tier = present[(turn + static_cast<size_t>(round + kWarmups)) % present.size()];
-      world.barrier();
-      chosen.set(TierPolicy({{bytes + 1, tier}}));
-      const double start = now();
-      between.wait(between.all_reduce(data, Reduction::kSum));
-      if (round >= 0) seconds.push_back(now() - start);
-    }
+  const size_t count = present.size();
+  std::vector<double> warmup(count + 1);
+  for (size_t round = 0; round < kWarmups; ++round) {
+    const double start = now();
+    run_round(world, between, chosen, present, data, round, std::span(warmup).first(count));
+    warmup.back() = now() - start;
   }
   world.barrier();
+  chosen.set(TierPolicy());
+  take_largest(world, warmup);  // so that all make as many
+  const auto wanted = static_cast<int>(options.size_seconds / std::max(warmup.back(), 1e-6));
+  const auto rounds = static_cast<size_t>(std::max(options.rounds, std::min(wanted, kMostRounds)));
+  std::vector<double> seconds(rounds * count);
+  for (size_t round = 0; round < rounds; ++round)
+    run_round(world, between, chosen, present, data, round, std::span(seconds).subspan(round * count, count));
+  world.barrier();
+  chosen.set(TierPolicy());
   take_largest(world, seconds);
   TierTimes times = {.bytes = bytes, .seconds = {}};
-  for (size_t i = 0; i < seconds.size(); ++i) {
-    const size_t round = i / present.size() + kWarmups;
-    const Tier tier = present[(i % present.size() + round) % present.size()];
-    times.seconds[static_cast<size_t>(tier)].push_back(seconds[i]);
-  }
+  for (size_t i = 0; i < seconds.size(); ++i)
+    times.seconds[static_cast<size_t>(present[i % count])].push_back(seconds[i]);
   return times;
 }
 
@@ -74,7 +91,7 @@ std::vector<TierTimes> measure_tiers(Communicator& world, Communicator& between,
   double taken_before = 0;
   const double start = now();
   for (int64_t bytes = options.least_bytes; bytes <= options.most_bytes; bytes *= 4) {
-    times.push_back(measure_size(world, between, chosen, present, options.rounds, bytes));
+    times.push_back(measure_size(world, between, chosen, present, options, bytes));
     chosen.set(TierPolicy());
     std::vector<double> taken = {now() - start};
     take_largest(world, taken);  // so that all stop at the same size

@@ -16,8 +16,9 @@ namespace litespark::dist {
 struct TierMeasurement {
   int64_t least_bytes = int64_t{4} << 10;
   int64_t most_bytes = int64_t{16} << 20;  ///< sizes between grow by a factor of 4
-  int rounds = 15;
-  double seconds = 2;  ///< no size is begun that would probably end later
+  int rounds = 15;                         ///< at least
+  double size_seconds = 0.1;               ///< more rounds where a size takes less than so long, up to 101
+  double seconds = 2;                      ///< no size is begun that would probably end later
 };
 
 /// Times of an all-reduce of f32 on `between`, each size and round once on each of `present`; the slowest rank of

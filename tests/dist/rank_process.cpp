@@ -2,10 +2,11 @@
 // One rank of a job of real processes: joins the rendezvous and runs conformance cases, or meets a fault.
 //   rank_process ENGINE RANK SIZE HOST:PORT SECRET_FILE TASK
 // ENGINE: gloo, or multicast (Gloo, and NORM for what is below 8 MiB and the same for all).
-// TASK: conformance, faults, sums (a number of checked all-reduces), or endless (all-reduces until something fails,
-// then prints the error and exits by its code).
+// TASK: conformance, faults, sums (a number of checked all-reduces), leave (one all-gather), or endless (all-reduces
+// until something fails, then prints the error and exits by its code).
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -64,11 +65,31 @@ struct RankProcess {
       for (const test::FaultCase& item : test::fault_cases()) {
         test::run_named(item.name, [&] { item.run(*communicator(test::kFaultTimeoutSeconds), *memory); });
       }
+    } else if (task == "leave") {
+      gather_and_leave(*communicator(10));
     } else if (task == "sums") {
       checked_sums(*communicator(30));
     } else {
       endless(*communicator(3));
     }
+  }
+
+  /// Whoever has all pieces leaves at once, also when his own are still on their way.
+  void gather_and_leave(Communicator& world) {
+    constexpr int64_t kPieceElements = 1 << 20;
+    const int64_t elements = kPieceElements * world.size();
+    std::vector<float> values(static_cast<size_t>(elements), -1.0f);
+    const Tensor data{.data = values.data(), .dtype = DType::kF32, .shape = {elements}, .device = Device::kCpu};
+    Tensor piece = data;
+    piece.shape = {kPieceElements};
+    piece.data = values.data() + world.rank() * kPieceElements;
+    std::fill_n(static_cast<float*>(piece.data), kPieceElements, static_cast<float>(world.rank()));
+    world.wait(world.all_gather(data, piece));
+    for (int64_t i = 0; i < elements; ++i) {
+      if (values[static_cast<size_t>(i)] != static_cast<float>(i / kPieceElements))
+        throw std::runtime_error("a wrong piece");
+    }
+    std::cout << "all pieces are right" << std::endl;
   }
 
   /// Integers, whose sum has one right answer in f32.

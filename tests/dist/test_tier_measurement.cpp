@@ -15,8 +15,8 @@ TEST(TierMeasurement, GivesAllRanksTheSameTimesOfEverySizeTierAndRound) {
     TierSwitch chosen;
     chosen.set(TierPolicy({{77, Tier::kMulticast}}));
     const auto between = world.split(world.rank() % 2);
-    found[static_cast<size_t>(world.rank())] =
-        measure_tiers(world, *between, chosen, kTwo, {.most_bytes = 64 << 10, .rounds = 5, .seconds = 60});
+    found[static_cast<size_t>(world.rank())] = measure_tiers(
+        world, *between, chosen, kTwo, {.most_bytes = 64 << 10, .rounds = 5, .size_seconds = 0, .seconds = 60});
     EXPECT_EQ(chosen.policy().ranges().front().below_bytes, 77);
     EXPECT_GT(sharded_gather_seconds(world, *between, chosen, 1 << 16), 0);
   });
@@ -33,7 +33,7 @@ TEST(TierMeasurement, GivesAllRanksTheSameTimesOfEverySizeTierAndRound) {
 TEST(TierMeasurement, BeginsNoSizeWhenItsTimeIsUp) {
   run_local_ranks(2, {.timeout_seconds = 60}, [](Communicator& world) {
     TierSwitch chosen;
-    EXPECT_EQ(measure_tiers(world, world, chosen, kTwo, {.rounds = 3, .seconds = 0}).size(), 1U);
+    EXPECT_EQ(measure_tiers(world, world, chosen, kTwo, {.rounds = 3, .size_seconds = 0, .seconds = 0}).size(), 1U);
   });
 }
 

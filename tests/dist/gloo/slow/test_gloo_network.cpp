@@ -99,6 +99,19 @@ TEST_F(GlooNetwork, ALinkThatHealsBeforeTheDeadlineCostsNothingButTime) {
   }
 }
 
+TEST_F(GlooNetwork, WhoLeavesFirstTakesNothingAwayFromTheOthers) {
+  NetworkHosts hosts(2);
+  hosts.limit_rate("100mbit");  // so that the last pieces are on their way for long
+  for (int round = 0; round < 3; ++round) {
+    HostsJob job(hosts, 2, "leave");
+    ASSERT_TRUE(job->await_ends(60));
+    for (const int rank : {0, 1}) {
+      EXPECT_EQ(job->exit_code(rank), 0) << job->output(rank);
+      EXPECT_TRUE(contains(job->output(rank), "all pieces are right"));
+    }
+  }
+}
+
 // fault:B8
 TEST_F(GlooNetwork, LostPacketsAreSentAgainAndSumsAreRight) {
   NetworkHosts hosts(2);
