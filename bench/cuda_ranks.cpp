@@ -2,12 +2,13 @@
 // Training on several GPUs of one machine against one, by the trainer itself with random tokens: a thread a GPU, NCCL
 // between them.
 //   bench_cuda_ranks RUN.toml STEPS CASE[,CASE...] [--section.key=value ...]
-// A case is a number of GPUs, with "g" where phases in which ranks meet are recorded as CUDA graphs, "bN" for at most N
-// blocks of NCCL's, and "tN" for replicas of N tensor-parallel GPUs: 1,2,2g,2gb8,2t2. Cases run one after another.
-// Seconds of a step are rank 0's, from the end of the step before it on the device; the first steps are left out;
-// tokens/s = tokens of all replicas / median seconds. Joules are those of the boards over the same steps, each counted
-// once. Behind them a few steps are observed: where rank 0's time goes, waits for other ranks under "reduce" and
-// "gather".
+// A case is a number of GPUs, with "g" where phases in which ranks meet are recorded as CUDA graphs, "w" where the
+// thread that makes a call waits until NCCL has put it on the stream, "bN" for at most N blocks of NCCL's, and "tN" for
+// replicas of N tensor-parallel GPUs: 1,2,2g,2wb8,2t2.
+// Cases run one after another. Seconds of a step are rank 0's, from the end of the step before it on the device; the
+// first steps are left out; tokens/s = tokens of all replicas / median seconds. Joules are those of the boards over the
+// same steps, each counted once. Behind them a few steps are observed: where rank 0's time goes, waits for other ranks
+// under "reduce" and "gather".
 #include <algorithm>
 #include <barrier>
 #include <cstdio>
@@ -20,9 +21,11 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/op/communication.h"
 #include "data/synthetic_source.h"
 #include "dist/nccl/nccl_communicator.h"
 #include "io/run_file.h"
@@ -49,6 +52,7 @@ struct Case {
   std::string text;
   int ranks = 1;
   bool records = false;
+  bool is_blocking = false;
   int max_blocks = 0;
   int tensor_ranks = 1;
 
@@ -60,6 +64,7 @@ Case parse_case(const std::string& text) {
   char* rest = nullptr;
   parsed.ranks = static_cast<int>(std::strtol(text.c_str(), &rest, 10));
   if (*rest == 'g') parsed.records = *rest++ == 'g';
+  if (*rest == 'w') parsed.is_blocking = *rest++ == 'w';
   if (*rest == 'b') parsed.max_blocks = static_cast<int>(std::strtol(rest + 1, &rest, 10));
   if (*rest == 't') parsed.tensor_ranks = static_cast<int>(std::strtol(rest + 1, &rest, 10));
   if (parsed.ranks < 1 || parsed.tensor_ranks < 1 || parsed.ranks % parsed.tensor_ranks != 0 || *rest != '\0')
@@ -78,6 +83,7 @@ struct World {
   std::map<std::string, std::string> tuning;  ///< rank 0's choices, which the others take
   std::vector<StepRecord> records;            ///< rank 0's
   Timeline timeline;                          ///< rank 0's
+  Timeline waits;                             ///< what of it is waits for calls, by the scopes that they stand in
   EnergyAccount energy;
   int64_t device_bytes = 0;
   std::exception_ptr failure;
@@ -89,6 +95,19 @@ struct World {
     if (what.ranks > 1) id = make_nccl_id();
   }
 };
+
+/// The waits of a step, one behind the other.
+SampledStep waits_of(const SampledStep& step) {
+  SampledStep waits{.step = step.step, .spans = {}};
+  double end = 0;
+  for (TimeSpan span : step.spans) {
+    if (span.op != op::CommWait<TensorId>::kName) continue;
+    span.end_seconds = end + (span.end_seconds - span.begin_seconds);
+    span.begin_seconds = std::exchange(end, span.end_seconds);
+    waits.spans.push_back(span);
+  }
+  return waits;
+}
 
 class Rank {
  public:
@@ -103,6 +122,7 @@ class Rank {
                                             .device = rank,
                                             .compute_stream = cuda_stream_of(*backend_),
                                             .timeout_seconds = 120,
+                                            .is_blocking = world.what.is_blocking,
                                             .max_blocks = world.what.max_blocks});
   }
 
@@ -123,10 +143,12 @@ class Rank {
       return batch;
     });
     const std::vector<StepRecord> records = run_steps(trainer);
-    const Timeline timeline = observe(executor, trainer);
+    Timeline waits;
+    const Timeline timeline = observe(executor, trainer, waits);
     if (rank_ != 0) return;
     world_.records = records;
     world_.timeline = timeline;
+    world_.waits = waits;
     world_.device_bytes = backend_->memory_use().used_bytes.value_or(0);
   }
 
@@ -173,7 +195,7 @@ class Rank {
     return std::make_unique<EnergyMeter>(make_gpu_sensors(driver, boards));
   }
 
-  Timeline observe(Executor& executor, Trainer& trainer) {
+  Timeline observe(Executor& executor, Trainer& trainer, Timeline& waits) {
     Timeline timeline;
     StepTimeline observer(backend_->make_timer());
     for (int step = 0; step < kObservedSteps; ++step) {
@@ -182,7 +204,9 @@ class Rank {
       trainer.step_and_finish();
       const SampledStep sample = observer.end(step);
       executor.set_observer(nullptr);
-      if (step > 0) timeline.add(sample);
+      if (step == 0) continue;
+      timeline.add(sample);
+      waits.add(waits_of(sample));
     }
     return timeline;
   }
@@ -193,8 +217,8 @@ class Rank {
   std::unique_ptr<Communicator> communicator_;
 };
 
-void print_timeline(const Timeline& timeline) {
-  std::printf("         observed step %.2f ms:", timeline.step_seconds() * 1e3);
+void print_timeline(const char* title, const Timeline& timeline) {
+  std::printf("         %s %.2f ms:", title, timeline.step_seconds() * 1e3);
   for (const ScopeSeconds& scope : timeline.scopes()) {
     if (scope.seconds * 1e3 >= kLeastMilliseconds) std::printf(" %s %.2f", scope.name.c_str(), scope.seconds * 1e3);
   }
@@ -233,7 +257,8 @@ double run_case(const RunConfig& config, const Case& what, int64_t steps) {
                 world.energy.joules / (tokens * static_cast<double>(steps)) * 1e3,
                 world.energy.mean_watts().value_or(0), world.energy.devices.size());
   }
-  print_timeline(world.timeline);
+  print_timeline("observed step", world.timeline);
+  if (what.ranks > 1) print_timeline("waits for calls in it", world.waits);
   std::fflush(stdout);
   return tokens / median;
 }

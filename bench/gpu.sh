@@ -9,6 +9,7 @@
 #   bench     kernels, matmuls and attention by themselves
 #   train     the training table, PyTorch in the same call (TRAIN_CASES, TRAIN_PEERS, TRAIN_STEPS)
 #   memory    what stands beside the plan, flat memory over 2,000 steps
+#   anatomy   causes of cost (ANATOMY_CHAPTERS), a hardware file for `litespark plan`, and what `monitor` sees of the device
 # Ends with a short table. Logs, JSON and the table go to $OUT, or build/cuda-only/results. BUILD names a folder of binaries that
 # were built before. Never touches the card's settings.
 cd "$(dirname "$0")/.." || exit 1
@@ -16,7 +17,7 @@ build=${BUILD:-build/cuda-only}
 out=${OUT:-$build/results}
 jobs=${JOBS:-$(nproc)}
 mkdir -p "$out"
-stages=${*:-build test golden sanitize bench train memory}
+stages=${*:-build test golden sanitize bench train memory anatomy}
 cudnn=$(python3 -c 'import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0])' 2>/dev/null)
 export PATH=$PATH:/usr/local/cuda/bin LD_LIBRARY_PATH=/usr/local/cuda/lib64:$cudnn/lib:$LD_LIBRARY_PATH
 program=$build/cli/litespark
@@ -78,11 +79,17 @@ for name in $stages; do
         --peers "${TRAIN_PEERS-bf16}" ${TRAIN_CASES:-160m:16:2048 1.6b:8:1024 1b:4:4096 3b:4:4096}
       ;;
     memory) stage memory bench/gpu_memory.sh "$program" "$out/memory.txt" ;;
-    *) echo "unknown stage $name; stages are build test golden sanitize bench train memory"; exit 2 ;;
+    anatomy)
+      stage monitor "$program" monitor --device --once --json
+      # shellcheck disable=SC2086
+      stage anatomy "$program" anatomy ${ANATOMY_CHAPTERS-embedding positions attention norm kernels width} --device=cuda --full \
+        --folder="$out" --width-file="$out/widths.toml" --hardware-file="$out/hardware.toml"
+      ;;
+    *) echo "unknown stage $name; stages are build test golden sanitize bench train memory anatomy"; exit 2 ;;
   esac
 done
 
-for log in machine test golden sanitize train; do
+for log in machine test golden sanitize train monitor; do
   [ -f "$out/$log.log" ] && { echo "-- $log"; grep -vE '^Running main|^$' "$out/$log.log" | tail -25 | cut -c1-200; }
 done
 [ -f "$out/memory.txt" ] && { echo "-- memory"; cat "$out/memory.txt"; }

@@ -47,7 +47,8 @@ std::unique_ptr<Communicator> make_nccl(const DistRequest& request, dist::Rendez
                       .size = request.place.size,
                       .device = request.device,
                       .compute_stream = request.compute_stream,
-                      .timeout_seconds = request.timeout_seconds};
+                      .timeout_seconds = request.timeout_seconds,
+                      .is_blocking = !request.records_calls};
   if (shared.size() != options.id.size())
     throw CommError("nccl", "rank 0 gave no id", shared.size(), options.id.size());
   for (size_t i = 0; i < shared.size(); ++i) options.id[i] = static_cast<std::byte>(shared[i]);

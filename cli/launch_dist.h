@@ -21,6 +21,7 @@ struct DistRequest {
   int device = 0;           ///< CUDA ordinal
   void* compute_stream = nullptr;
   double timeout_seconds = 600;  ///< of each call
+  bool records_calls = false;    ///< some become parts of CUDA graphs
   /// Sums inside each host first, where ranks stand evenly on several.
   bool is_hierarchical = false;
   TierRequest tiers;                                             ///< over Gloo

@@ -63,6 +63,7 @@ std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::opti
        .device = device_of(place),
        .compute_stream = compute_stream_of(backend),
        .timeout_seconds = static_cast<double>(config.distribution.timeout_seconds),
+       .records_calls = config.distribution.graphs,
        .is_hierarchical = wanted == ReductionLevels::kHierarchical || (wanted == ReductionLevels::kAuto && !on_cuda),
        .tiers = tiers_of(config.distribution),
        .allocate = [&backend](int64_t bytes) -> std::shared_ptr<void> {

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # tools/gpu_sanitize.sh [BUILD_DIR] [TOOL...]: compute-sanitizer (default: memcheck racecheck initcheck) over every kernel of the
 # CUDA backend on small shapes, under a minute each. Prints a line a tool and what was found; exit status 0 only when all ran
-# and found nothing. Logs go to $OUT or BUILD_DIR/results.
+# and found nothing. Logs go to $OUT or BUILD_DIR/results. RACECHECK_BUILD names a folder built with LITESPARK_RACECHECK=ON, whose
+# barriers racecheck can follow; without it, it reports the Hopper backward's statistics.
 build=${1:-build/cuda-only}
 shift
 tools=${*:-memcheck racecheck initcheck}
 out=${OUT:-$build/results}
 mkdir -p "$out"
-tests=$build/tests/test_ops_cuda
 export PATH=$PATH:/usr/local/cuda/bin
 # The library's own kernels are memchecked with our sizes and pointers; their races and padding are not ours to judge.
 only_ours=
@@ -18,6 +18,8 @@ failed=0
 for tool in $tools; do
   log=$out/sanitize_$tool.log
   start=$SECONDS
+  tests=$build/tests/test_ops_cuda
+  [ "$tool" = racecheck ] && tests=${RACECHECK_BUILD:-$build}/tests/test_ops_cuda
   options="--tool $tool --error-exitcode 9 --print-limit 20"
   [ "$tool" = memcheck ] || options+=" $only_ours"
   # shellcheck disable=SC2086

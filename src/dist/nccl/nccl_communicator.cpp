@@ -223,6 +223,8 @@ class NcclCommunicator final : public Communicator, private dist::CollectiveEngi
     label_ = dist::label_of(call);
     if (call.kind != CallKind::kExchange && call.kind != CallKind::kBarrier) called_ = mixed(called_, label_);
     const bool is_captured = is_capturing();
+    if (is_captured && options_.is_blocking)
+      throw InternalError(place_.text(), "calls that block their thread cannot be part of a CUDA graph");
     const cudaEvent_t ready = parts_.ready(call.number);
     const cudaEvent_t done = parts_.done(call.number);
     check(cudaEventRecord(ready, compute_), "cudaEventRecord");

@@ -244,8 +244,8 @@ __device__ void init_barriers(Shared<kHeadDim>& shared) {
   for (int stage = 0; stage < kStages; ++stage) {
     barrier_init(shared_address(&shared.keys_full[stage]), 1);
     barrier_init(shared_address(&shared.values_full[stage]), 1);
-    barrier_init(shared_address(&shared.keys_empty[stage]), kConsumerWarps);
-    barrier_init(shared_address(&shared.values_empty[stage]), kConsumerWarps);
+    barrier_init(shared_address(&shared.keys_empty[stage]), kConsumerArrivals);
+    barrier_init(shared_address(&shared.values_empty[stage]), kConsumerArrivals);
   }
   barrier_init_fence();
 }

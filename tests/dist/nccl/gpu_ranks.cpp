@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu_ranks.h"
 
+#include <barrier>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -42,7 +43,7 @@ class GpuMemory final : public RankMemory {
   std::vector<void*> blocks_;
 };
 
-void run_rank(NcclOptions options, const std::function<void(const GpuRank& rank)>& body) {
+void run_rank(NcclOptions options, std::barrier<>& meeting, const std::function<void(const GpuRank& rank)>& body) {
   must(cudaSetDevice(options.rank));
   cudaStream_t stream = nullptr;
   must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -52,7 +53,7 @@ void run_rank(NcclOptions options, const std::function<void(const GpuRank& rank)
     GpuMemory memory(stream);
     const std::unique_ptr<Communicator> communicator = make_nccl_communicator(options);
     try {
-      body({.communicator = *communicator, .memory = memory, .stream = stream});
+      body({.communicator = *communicator, .memory = memory, .stream = stream, .meeting = meeting});
     } catch (const std::exception& error) {
       communicator->abort(error.what());
       throw;
@@ -72,6 +73,7 @@ void run_gpu_ranks(int size, const NcclOptions& options, const std::function<voi
   const NcclId id = make_nccl_id();
   std::mutex mutex;
   std::exception_ptr first;
+  std::barrier<> meeting(size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
@@ -80,8 +82,10 @@ void run_gpu_ranks(int size, const NcclOptions& options, const std::function<voi
       own.rank = rank;
       own.size = size;
       try {
-        run_rank(own, body);
+        run_rank(own, meeting, body);
+        meeting.arrive_and_drop();
       } catch (...) {
+        meeting.arrive_and_drop();
         const std::lock_guard lock(mutex);
         if (!first) first = std::current_exception();
       }

@@ -94,9 +94,9 @@ __device__ void init_barriers(GradientShared<kHeadDim>& shared) {
   for (int i = 0; i < 2; ++i) {
     barrier_init(shared_address(&shared.queries_full[i]), 1);
     barrier_init(shared_address(&shared.douts_full[i]), 1);
-    barrier_init(shared_address(&shared.queries_empty[i]), kConsumerWarps);
-    barrier_init(shared_address(&shared.douts_empty[i]), kConsumerWarps);
-    barrier_init(shared_address(&shared.dqueries_full[i]), kConsumerWarps / 2);
+    barrier_init(shared_address(&shared.queries_empty[i]), kConsumerArrivals);
+    barrier_init(shared_address(&shared.douts_empty[i]), kConsumerArrivals);
+    barrier_init(shared_address(&shared.dqueries_full[i]), kConsumerArrivals / 2);
     barrier_init(shared_address(&shared.dqueries_empty[i]), 1);
   }
   barrier_init_fence();

@@ -17,6 +17,15 @@ inline constexpr int kHopperThreads = 3 * kWarpgroupThreads;
 inline constexpr int kConsumerThreads = 2 * kWarpgroupThreads;
 inline constexpr int kConsumerWarps = kConsumerThreads / kWarpSize;
 
+/// Arrivals by which a warp hands a stage back: one lane's, behind a __syncwarp. compute-sanitizer's racecheck does not
+/// follow that order from lane to lane, so a build for it lets every lane arrive.
+#ifdef LITESPARK_RACECHECK
+inline constexpr int kWarpArrivals = kWarpSize;
+#else
+inline constexpr int kWarpArrivals = 1;
+#endif
+inline constexpr int kConsumerArrivals = kConsumerWarps * kWarpArrivals;
+
 /// Dynamic shared memory for a Shared whose address must be a multiple of 1024: the launch promises less.
 template <class Shared>
 constexpr int aligned_shared_bytes() {
@@ -38,10 +47,10 @@ __device__ void load_rows(bf16* tile, const CUtensorMap& map, BoxCoordinate at, 
   }
 }
 
-/// One arrival of the calling warp.
+/// The calling warp's arrivals: its accesses come before those of whoever waits for the barrier.
 __device__ inline void release(uint64_t* barrier) {
   __syncwarp();
-  if (threadIdx.x % kWarpSize == 0) barrier_arrive(shared_address(barrier));
+  if (threadIdx.x % kWarpSize < kWarpArrivals) barrier_arrive(shared_address(barrier));
 }
 
 /// Writes a warp's 16 rows of accumulators, times `factor` of rows 0..7 and 8..15 of each lane, through its own 16 rows
