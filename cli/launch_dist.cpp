@@ -2,9 +2,11 @@
 #include "launch_dist.h"
 
 #include <cstdlib>
+#include <exception>
 #include <string>
 
 #include "core/error.h"
+#include "dist/hierarchical_communicator.h"
 #include "launch.h"
 
 #ifdef LITESPARK_HAS_NCCL
@@ -62,13 +64,15 @@ std::unique_ptr<Communicator> make_nccl(const DistRequest&, dist::Rendezvous&) {
 #ifdef LITESPARK_HAS_GLOO
 constexpr bool kHasGloo = true;
 std::unique_ptr<Communicator> make_gloo(const DistRequest& request, dist::Rendezvous& rendezvous,
-                                        const dist::Secret& secret) {
+                                        const dist::Secret& secret, HostTiers& tiers) {
   return make_gloo_communicator(rendezvous, secret,
-                                {.mesh = "world", .communicator = {.timeout_seconds = request.timeout_seconds}});
+                                {.mesh = "world",
+                                 .communicator = {.timeout_seconds = request.timeout_seconds},
+                                 .wrap = [&tiers](auto link) { return tiers.wrap(std::move(link)); }});
 }
 #else
 constexpr bool kHasGloo = false;
-std::unique_ptr<Communicator> make_gloo(const DistRequest&, dist::Rendezvous&, const dist::Secret&) {
+std::unique_ptr<Communicator> make_gloo(const DistRequest&, dist::Rendezvous&, const dist::Secret&, HostTiers&) {
   throw ConfigError("cluster.gpus", "this build has no Gloo", "several processes on CPUs", "1",
                     "build where libgloo-dev is installed");
 }
@@ -91,16 +95,41 @@ DistContext::DistContext(const DistRequest& request) {
   rendezvous_ =
       std::make_unique<dist::Rendezvous>(dist::RendezvousAddress{place.host, *place.port}, job, request.facts, secret);
   communicator_ = make_communicator(request, secret);
+  arrange(request);
   rendezvous_->on_loss([this](const std::string& what) { communicator_->abort(what); });
 }
 
 DistContext::~DistContext() {
+  // Who leaves early could take back what he sent, and end the others' last call.
+  if (communicator_ && std::uncaught_exceptions() == 0) {
+    try {
+      communicator_->barrier();
+    } catch (const Error&) {
+      // It has failed already, and whoever wanted to know was told.
+    }
+  }
   // Once this returns no loss is being told, so that the communicator may go.
   if (rendezvous_) rendezvous_->on_loss({});
 }
 
 std::unique_ptr<Communicator> DistContext::make_communicator(const DistRequest& request, const dist::Secret& secret) {
-  return request.on_cuda ? make_nccl(request, *rendezvous_) : make_gloo(request, *rendezvous_, secret);
+  if (request.on_cuda) return make_nccl(request, *rendezvous_);
+  tiers_ = std::make_unique<HostTiers>(*rendezvous_, request.tiers, request.timeout_seconds);
+  return make_gloo(request, *rendezvous_, secret, *tiers_);
+}
+
+void DistContext::arrange(const DistRequest& request) {
+  int ranks_per_host = 1;
+  if (request.is_hierarchical) {
+    const int host = dist::host_number(*rendezvous_, dist::in_seconds(request.timeout_seconds));
+    Hierarchy levels = make_hierarchical(std::move(communicator_), {.host = host, .allocate = request.allocate});
+    communicator_ = std::move(levels.communicator);
+    reduction_ = (levels.has_levels ? "hierarchical, " : "flat, ") + levels.layout;
+    if (levels.has_levels) ranks_per_host = levels.ranks_per_host;
+  }
+  if (!tiers_) return;
+  const auto between = communicator_->split(communicator_->rank() % ranks_per_host);
+  tiers_text_ = tiers_->settle(*communicator_, *between);
 }
 
 std::unique_ptr<DistContext> open_dist(const DistRequest& request) {

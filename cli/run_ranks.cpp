@@ -40,19 +40,37 @@ dist::JobFacts facts_of_run(RunConfig config) {
   return facts;
 }
 
+TierRequest tiers_of(const DistributionSection& distribution) {
+  using Choice = TierRequest::Choice;
+  return {.choice = distribution.tiers == HostTiersChoice::kAuto      ? Choice::kMeasured
+                    : distribution.tiers == HostTiersChoice::kArticle ? Choice::kThresholds
+                                                                      : Choice::kSharded,
+          .multicast_below = distribution.multicast_below,
+          .one_sided_below = distribution.one_sided_below};
+}
+
 }  // namespace
 
 std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::optional<dist::LaunchPlace>& place,
-                                        const Backend& backend) {
+                                        Backend& backend) {
   if (!place) return nullptr;
-  return open_dist({.place = *place,
-                    .facts = facts_of_run(config),
-                    .on_cuda = backend.device() == Device::kCuda,
-                    .device = device_of(place),
-                    .compute_stream = compute_stream_of(backend),
-                    .timeout_seconds = static_cast<double>(config.distribution.timeout_seconds),
-                    .records_calls = config.distribution.graphs,
-                    .secret_file = config.distribution.secret_file});
+  const bool on_cuda = backend.device() == Device::kCuda;
+  const ReductionLevels wanted = config.distribution.reduction;
+  return open_dist(
+      {.place = *place,
+       .facts = facts_of_run(config),
+       .on_cuda = on_cuda,
+       .device = device_of(place),
+       .compute_stream = compute_stream_of(backend),
+       .timeout_seconds = static_cast<double>(config.distribution.timeout_seconds),
+       .records_calls = config.distribution.graphs,
+       .is_hierarchical = wanted == ReductionLevels::kHierarchical || (wanted == ReductionLevels::kAuto && !on_cuda),
+       .tiers = tiers_of(config.distribution),
+       .allocate = [&backend](int64_t bytes) -> std::shared_ptr<void> {
+         std::shared_ptr<DeviceMemory> memory = backend.allocate(bytes);
+         return {memory, memory->data()};
+       },
+       .secret_file = config.distribution.secret_file});
 }
 
 }  // namespace litespark::cli

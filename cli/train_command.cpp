@@ -137,6 +137,15 @@ SharedChoices share_choices(Communicator* ranks, Backend& backend, const SharedC
   return choices;
 }
 
+/// Where it is not what one host alone would have.
+void say_reduction(const RunConfig& config, DistContext& ranks) {
+  const bool is_usual =
+      config.distribution.reduction == ReductionLevels::kAuto && ranks.reduction().starts_with("flat");
+  if (ranks.communicator().rank() == 0 && !ranks.reduction().empty() && !is_usual)
+    std::cout << "reduction: " << ranks.reduction() << std::endl;
+  if (ranks.communicator().rank() == 0 && !ranks.tiers().empty()) std::cout << ranks.tiers() << std::endl;
+}
+
 class TrainCommand final : public Command {
  public:
   CommandInfo info() const override {
@@ -179,6 +188,7 @@ class TrainCommand final : public Command {
     const std::unique_ptr<DistContext> others = meet_ranks(config, place, *backend);
     if (!others) return run_first(line, config, model, memory, *backend, nullptr);
     Communicator& ranks = others->communicator();
+    say_reduction(config, *others);
     try {
       return ranks.rank() == 0 ? run_first(line, config, model, memory, *backend, &ranks)
                                : run_other(config, model, memory, *backend, ranks);

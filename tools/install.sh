@@ -29,6 +29,7 @@ build_packages='
 '
 optional_packages='
   libgloo-dev
+  libnorm-dev
   libopenmpi-dev
   openmpi-bin
 '
@@ -37,6 +38,8 @@ test_packages='
   python3
   libgtest-dev
   librapidcheck-dev
+  iproute2
+  nftables
   chromium
   strace
   clang-format-14|clang-format

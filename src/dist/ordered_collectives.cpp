@@ -27,6 +27,12 @@ Message OrderedCollectives::message(int rank, const void* data, int64_t bytes) c
   return {.rank = rank, .data = const_cast<void*>(data), .bytes = bytes, .label = label_};
 }
 
+Message OrderedCollectives::message_for_all(int rank, const void* data, int64_t bytes) const {
+  Message result = message(rank, data, bytes);
+  result.is_for_all = true;
+  return result;
+}
+
 void OrderedCollectives::start_lists() {
   sent_.clear();
   received_.clear();
@@ -64,8 +70,8 @@ void OrderedCollectives::reduce_direct(Stretch stretch) {
   start_lists();
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
-    sent_.push_back(message(rank, stretch.data, bytes));
-    received_.push_back(message(rank, place_in(inbox, rank, bytes), bytes));
+    sent_.push_back(message_for_all(rank, stretch.data, bytes));
+    received_.push_back(message_for_all(rank, place_in(inbox, rank, bytes), bytes));
   }
   engine_.transfer(sent_, received_);
   reduce(stretch.data, stretch.data, stretch.num_elements);
@@ -93,7 +99,7 @@ void OrderedCollectives::gather_pieces(Stretch stretch) {
   const auto part = [&](int rank, int to) {
     const int64_t begin = stretch.bound(rank, size_);
     const int64_t end = stretch.bound(rank + 1, size_);
-    return message(to, stretch.data + begin * element_bytes_, (end - begin) * element_bytes_);
+    return message_for_all(to, stretch.data + begin * element_bytes_, (end - begin) * element_bytes_);
   };
   start_lists();
   for (int rank = 0; rank < size_; ++rank) {
@@ -136,8 +142,8 @@ void OrderedCollectives::all_gather() {
   start_lists();
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
-    sent_.push_back(message(rank, call_->piece.data, piece_bytes));
-    received_.push_back(message(rank, first + rank * piece_bytes, piece_bytes));
+    sent_.push_back(message_for_all(rank, call_->piece.data, piece_bytes));
+    received_.push_back(message_for_all(rank, first + rank * piece_bytes, piece_bytes));
   }
   engine_.transfer(sent_, received_);
   copy(first + rank_ * piece_bytes, call_->piece.data, piece_bytes);

@@ -18,6 +18,8 @@ struct Message {
   void* data = nullptr;  ///< only read when it is sent
   int64_t bytes = 0;
   CallLabel label;  ///< of a received message: what it must be
+  /// Every other rank of the call gets these same bytes. In one transfer all messages, of all ranks, are so or none.
+  bool is_for_all = false;
 };
 
 /// What the calls are made of. On a GPU all of it is only put on a stream, in order.
@@ -70,6 +72,7 @@ class OrderedCollectives {
   void barrier();
 
   Message message(int rank, const void* data, int64_t bytes) const;
+  Message message_for_all(int rank, const void* data, int64_t bytes) const;
   void start_lists();
   /// Where the piece of another rank waits.
   std::byte* place_in(std::byte* inbox, int rank, int64_t piece_bytes) const;

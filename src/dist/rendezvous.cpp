@@ -253,4 +253,13 @@ void Rendezvous::lose(const std::string& what) {
   if (on_loss_) std::exchange(on_loss_, nullptr)(what);
 }
 
+int host_number(Rendezvous& rendezvous, Clock::time_point deadline) {
+  const auto key = [](int rank) { return "address/" + std::to_string(rank); };
+  const std::string own = rendezvous.own_address();
+  rendezvous.set(key(rendezvous.place().rank), own);
+  int first = 0;
+  while (first < rendezvous.place().rank && rendezvous.get(key(first), deadline) != own) ++first;
+  return first;
+}
+
 }  // namespace litespark::dist

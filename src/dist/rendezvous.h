@@ -75,4 +75,8 @@ class Rendezvous {
   std::thread thread_;
 };
 
+/// The first rank that has this rank's own address: a number that ranks of one host share, and no others have. All
+/// ranks call it. Throws CommError at the deadline or when a rank is lost.
+int host_number(Rendezvous& rendezvous, Clock::time_point deadline);
+
 }  // namespace litespark::dist

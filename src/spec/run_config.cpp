@@ -354,6 +354,38 @@ void ClusterSection::visit(Fields& fields) {
   fields.add({.path = "hardware", .value = &hardware, .help = "Hardware that `litespark plan` computes for."});
 }
 
+namespace {
+
+void visit_ways_between_hosts(DistributionSection& section, Fields& fields) {
+  fields.add({.path = "reduction",
+              .value = &section.reduction,
+              .help =
+                  "What goes between hosts: flat, each rank's pieces to all ranks; hierarchical, sums inside each host "
+                  "first and only those between hosts, where ranks stand evenly on several. auto: hierarchical "
+                  "over Gloo, flat over NCCL, which knows the hosts itself.",
+              .choices = {"auto", "flat", "hierarchical"}});
+  fields.add({.path = "tiers",
+              .value = &section.tiers,
+              .help =
+                  "How calls between hosts travel over Gloo, by size, always with the same bits: sharded, from rank to "
+                  "rank; article, multicast below multicast_below, one-sided below one_sided_below, sharded above; "
+                  "auto, whichever is faster when ranks meet, which is printed.",
+              .choices = {"auto", "article", "sharded"}});
+  fields.add({.path = "multicast_below",
+              .value = &section.multicast_below,
+              .help = "With tiers = \"article\": smaller calls are multicast where all ranks get the same.",
+              .unit = "bytes",
+              .range = between(1, int64_t{1} << 30)});
+  fields.add({.path = "one_sided_below",
+              .value = &section.one_sided_below,
+              .help = "With tiers = \"article\": smaller calls, from multicast_below on, are written into the other "
+                      "ranks' memory, where there is a way to.",
+              .unit = "bytes",
+              .range = between(1, int64_t{1} << 40)});
+}
+
+}  // namespace
+
 void DistributionSection::visit(Fields& fields) {
   fields.add({.path = "zero",
               .value = &zero,
@@ -386,6 +418,7 @@ void DistributionSection::visit(Fields& fields) {
               .help =
                   "Record the phases in which GPUs meet as CUDA graphs, like all others. A step that is observed op "
                   "by op is no graph, and all ranks must do the same: needs meter.timeline_every = 0."});
+  visit_ways_between_hosts(*this, fields);
   fields.add({.path = "timeout_seconds",
               .value = &timeout_seconds,
               .help = "How long a rank waits for the others in one call before it ends the run (exit 7).",

@@ -33,6 +33,10 @@ enum class MatmulPrecision : uint8_t { kCompute, kFp8, kFp8Emulated };
 enum class Fp8Gradient : uint8_t { kE4M3, kE5M2 };
 enum class Offload : uint8_t { kNone, kActivations };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
+/// kAuto: hierarchical where this program makes the calls, flat where the library below (NCCL) knows the hosts itself.
+enum class ReductionLevels : uint8_t { kAuto, kFlat, kHierarchical };
+/// kAuto: as measured when ranks meet. kArticle: by fixed thresholds.
+enum class HostTiersChoice : uint8_t { kAuto, kArticle, kSharded };
 enum class SaveSignal : uint8_t { kNone, kUsr1, kUsr2, kHup };
 
 /// config.json's rope_scaling; used with init = "scratch".
@@ -226,6 +230,10 @@ struct DistributionSection {
   int64_t sync_small_every = 1;
   int64_t verify_every = 0;
   bool graphs = false;
+  ReductionLevels reduction = ReductionLevels::kAuto;
+  HostTiersChoice tiers = HostTiersChoice::kAuto;
+  int64_t multicast_below = 1000000;
+  int64_t one_sided_below = 10000000;
   int64_t timeout_seconds = 600;
   std::string secret_file;
 

@@ -161,6 +161,15 @@ void validate_distribution(const RunConfig& config) {
                       "meter.timeline_every = " + std::to_string(config.meter.timeline_every), 0,
                       "set meter.timeline_every = 0 or distribution.graphs = false");
   }
+  if (config.distribution.graphs && config.distribution.reduction == ReductionLevels::kHierarchical) {
+    throw ConfigError("distribution.reduction", "takes memory as it goes, which a recorded phase cannot",
+                      "\"hierarchical\" with distribution.graphs", "\"flat\"");
+  }
+  if (config.distribution.one_sided_below <= config.distribution.multicast_below) {
+    throw ConfigError("distribution.one_sided_below", "does not come after distribution.multicast_below",
+                      config.distribution.one_sided_below,
+                      "more than " + std::to_string(config.distribution.multicast_below));
+  }
   if (config.device.verify_every > 0) {
     throw ConfigError("device.verify_every", "compares the gradients of one rank", config.device.verify_every, 0,
                       "there are " + std::to_string(config.cluster.gpus) +
@@ -254,6 +263,14 @@ std::vector<std::string> RunConfig::ignored_settings() const {
   }
   if (distribution.verify_every > 0 && cluster.data_parallel() == 1) {
     ignored.push_back("distribution.verify_every: there is one data-parallel rank, which nobody can be held against");
+  }
+  const DistributionSection usual;
+  if (distribution.tiers != HostTiersChoice::kArticle && (distribution.multicast_below != usual.multicast_below ||
+                                                          distribution.one_sided_below != usual.one_sided_below)) {
+    ignored.push_back("distribution.multicast_below and one_sided_below: distribution.tiers is not \"article\"");
+  }
+  if (distribution.reduction != ReductionLevels::kAuto && cluster.gpus == 1) {
+    ignored.push_back("distribution.reduction: there is one rank, which has nothing to add");
   }
   if (distribution.graphs && cluster.gpus == 1) {
     ignored.push_back("distribution.graphs: there is one rank, whose phases are graphs anyway");

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "dist/rendezvous.h"
 #include "support/error_text.h"
+#include "support/faulty_proxy.h"
 
 namespace litespark::dist {
 namespace {
@@ -56,8 +57,34 @@ TEST(Rendezvous, RanksMeetAndShareValues) {
   EXPECT_EQ(later.get(), std::string("\0binary", 7));
   EXPECT_EQ(ranks[1]->get("id", in_seconds(10)), std::string("\0binary", 7));
   EXPECT_EQ(ranks[1]->own_address(), "127.0.0.1");
+  EXPECT_EQ(host_number(*ranks[0], in_seconds(10)), 0);
+  EXPECT_EQ(host_number(*ranks[2], in_seconds(10)), 0);
   EXPECT_TRUE(
       contains(error_text<CommError>([&] { ranks[1]->get("absent", in_seconds(0.05)); }), "nobody said absent"));
+}
+
+// fault:B9
+TEST(Rendezvous, ABitThatTurnsOnTheWayIsNeverBelieved) {
+  const std::string value(300, 'v');
+  int64_t num_refused = 0;
+  for (const bool is_answer : {false, true}) {
+    for (int64_t at = is_answer ? 10 : 1; at < 700; at += 61) {
+      SCOPED_TRACE((is_answer ? "answer " : "request ") + std::to_string(at));
+      const Meeting meeting(1, {.join_seconds = 2, .unknown_seconds = 1, .heartbeat_seconds = 20});
+      const test::FaultyProxy proxy({.flip_at = is_answer ? std::nullopt : std::optional(at),
+                                     .flip_answer_at = is_answer ? std::optional(at) : std::nullopt},
+                                    meeting.server.port());
+      try {
+        Rendezvous rank({"127.0.0.1", proxy.port()}, meeting.place_of(0), kFacts, meeting.secret, meeting.options);
+        rank.set("key", value);
+        EXPECT_EQ(rank.get("key", in_seconds(5)), value);  // of the last bytes some come after this
+      } catch (const Error&) {
+        EXPECT_GT(proxy.num_faults(), 0);
+        ++num_refused;
+      }
+    }
+  }
+  EXPECT_GE(num_refused, 15);
 }
 
 // fault:B12

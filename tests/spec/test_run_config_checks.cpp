@@ -117,6 +117,22 @@ TEST(RunConfigChecks, SeveralRanksRefuseWhatOneAloneCanDo) {
   config.meter.timeline_every = 0;
   config.validate();
   EXPECT_TRUE(config.ignored_settings().empty());
+  EXPECT_TRUE(contains(refusal(two_ranks([](RunConfig& c) {
+                         c.distribution.graphs = true;
+                         c.meter.timeline_every = 0;
+                         c.distribution.reduction = ReductionLevels::kHierarchical;
+                       })),
+                       "distribution.reduction"));
+  EXPECT_TRUE(contains(refusal(two_ranks([](RunConfig& c) { c.distribution.multicast_below = 10000000; })),
+                       "distribution.one_sided_below"));
+  RunConfig alone = small_run();
+  alone.distribution.multicast_below = 5;
+  ASSERT_EQ(alone.ignored_settings().size(), 1U);
+  EXPECT_TRUE(contains(alone.ignored_settings().front(), "distribution.tiers"));
+  alone = small_run();
+  alone.distribution.reduction = ReductionLevels::kFlat;
+  ASSERT_EQ(alone.ignored_settings().size(), 1U);
+  EXPECT_TRUE(contains(alone.ignored_settings().front(), "distribution.reduction"));
 }
 
 TEST(RunConfigChecks, NobodyLooksAtAModelOfWhichRanksHaveCopiesThatDiffer) {

@@ -21,10 +21,12 @@ constexpr uint64_t kDataSlot = 2;
 constexpr uint64_t kFarewellSlot = 3;
 constexpr uint64_t kNonceSlot = 4;
 constexpr uint64_t kProofSlot = 5;
+constexpr uint64_t kLeaveSlot = 6;
 
 constexpr size_t kFarewellBytes = 512;
 constexpr char kFarewellMark = '\1';  ///< its last byte: it has come whole
 constexpr auto kFarewellPatience = std::chrono::milliseconds(200);
+constexpr auto kLeavePatience = std::chrono::seconds(2);
 /// Past every deadline of ours.
 constexpr auto kLongest = std::chrono::hours(1000);
 
@@ -120,6 +122,7 @@ GlooLink::GlooLink(Rendezvous& rendezvous, const std::string& mesh, const std::s
     connect(rendezvous, mesh, deadline);
     prove_each_other(secret, deadline);
     listen_for_farewells();
+    listen_for_leaves();
     watcher_ = std::thread([this] { watch_deadlines(); });
   } catch (const LinkFailure&) {
     close();
@@ -137,6 +140,8 @@ GlooLink::~GlooLink() {
   }
   changed_.notify_all();
   if (watcher_.joinable()) watcher_.join();
+  if (!is_aborted_) leave();
+  leave_buffers_.clear();
   farewell_buffers_.clear();
   close();
 }
@@ -196,6 +201,43 @@ void GlooLink::listen_for_farewells() {
     Buffer& entry = farewell_buffers_[static_cast<size_t>(rank)];
     entry = buffer(farewells_[static_cast<size_t>(rank)].data(), kFarewellBytes);
     entry->recv(rank, kFarewellSlot);
+  }
+}
+
+void GlooLink::listen_for_leaves() {
+  leaves_.resize(static_cast<size_t>(size_));
+  leave_buffers_.resize(static_cast<size_t>(size_));
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    Buffer& entry = leave_buffers_[static_cast<size_t>(rank)];
+    entry = buffer(&leaves_[static_cast<size_t>(rank)], 1);
+    entry->recv(rank, kLeaveSlot);
+  }
+}
+
+/// Gloo closes a connection by a reset, which takes back what the kernel has not sent yet. Who says that he leaves has
+/// all that was sent to him; who is gone already had it too, or never wanted it.
+void GlooLink::leave() {
+  if (leave_buffers_.empty()) return;
+  const auto deadline = std::chrono::steady_clock::now() + kLeavePatience;
+  const char word = 1;
+  std::vector<Buffer> sent;
+  try {
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank == rank_) continue;
+      sent.push_back(buffer(&word, 1));
+      sent.back()->send(rank, kLeaveSlot);
+    }
+  } catch (const std::exception&) {
+    // The others are asked all the same.
+  }
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    try {
+      leave_buffers_[static_cast<size_t>(rank)]->waitRecv(left_until(deadline));
+    } catch (const std::exception&) {
+      continue;
+    }
   }
 }
 
@@ -371,6 +413,7 @@ std::unique_ptr<Communicator> make_gloo_communicator(dist::Rendezvous& rendezvou
         "gloo rank " + std::to_string(rendezvous.place().rank) + " of " + std::to_string(rendezvous.place().size),
         failure.what());
   }
+  if (options.wrap) link = options.wrap(std::move(link));
   return std::make_unique<dist::HostCommunicator>(std::move(link), options.communicator);
 }
 

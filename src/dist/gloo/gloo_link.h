@@ -45,6 +45,8 @@ class GlooLink final : public Link {
   void connect(Rendezvous& rendezvous, const std::string& mesh, Deadline deadline);
   void prove_each_other(const std::string& secret, Deadline deadline);
   void listen_for_farewells();
+  void listen_for_leaves();
+  void leave();
   Buffer buffer(const void* data, int64_t bytes);
   void wait_sent(int rank, Buffer& buffer);
   void wait_received(int rank, Buffer& buffer);
@@ -61,6 +63,8 @@ class GlooLink final : public Link {
   std::shared_ptr<gloo::rendezvous::Context> context_;
   std::vector<std::string> farewells_;  ///< one a rank, filled when it gives up
   std::vector<Buffer> farewell_buffers_;
+  std::string leaves_;  ///< a byte of each rank
+  std::vector<Buffer> leave_buffers_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -17,6 +17,8 @@
 
 #include "core/error.h"
 #include "dist/link.h"
+#include "dist/mpi/mpi_calls.h"
+#include "dist/mpi/window_link.h"
 
 namespace litespark {
 namespace {
@@ -25,6 +27,8 @@ using dist::CallLabel;
 using dist::Deadline;
 using dist::LinkFailure;
 using dist::Message;
+using dist::mpi_mutex;
+using dist::must_mpi;
 
 constexpr int kLabelTag = 1;
 constexpr int kDataTag = 2;
@@ -36,28 +40,17 @@ constexpr int64_t kMostPartBytes = int64_t{1} << 30;
 
 std::atomic<bool> has_session = false;
 std::atomic<bool> has_failed = false;
-/// MPI_THREAD_SERIALIZED: one thread of this process at a time.
-std::mutex mpi_mutex;
-
-void must(int status, const char* what) {
-  if (status == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text = {};
-  int length = 0;
-  MPI_Error_string(status, text.data(), &length);
-  throw LinkFailure(std::string(what) + ": " + text.data());
-}
-
 class MpiLink final : public dist::Link {
  public:
   explicit MpiLink(Deadline deadline) {
-    const std::lock_guard lock(mpi_mutex);
+    const std::lock_guard lock(mpi_mutex());
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     MPI_Request request = MPI_REQUEST_NULL;
-    must(MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &request), "MPI_Comm_idup");
+    must_mpi(MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &request), "MPI_Comm_idup");
     int is_done = 0;
     while (is_done == 0) {
-      must(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Comm_idup");
+      must_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Comm_idup");
       if (is_done == 0 && std::chrono::steady_clock::now() > deadline)
         throw LinkFailure("not all ranks came before the deadline");
       if (is_done == 0) std::this_thread::yield();
@@ -113,25 +106,25 @@ class MpiLink final : public dist::Link {
       const auto count = static_cast<int>(std::min(kMostPartBytes, message.bytes - done));
       MPI_Request& request = transfer.requests.emplace_back(MPI_REQUEST_NULL);
       transfer.ranks.push_back(message.rank);
-      must(post(static_cast<std::byte*>(message.data) + done, count, &request), "posting a message");
+      must_mpi(post(static_cast<std::byte*>(message.data) + done, count, &request), "posting a message");
     }
   }
 
   void start(Transfer& transfer, std::span<const Message> sent, std::span<const Message> received) {
-    const std::lock_guard lock(mpi_mutex);
+    const std::lock_guard lock(mpi_mutex());
     transfer.labels.resize(received.size());
     transfer.sent_labels.reserve(sent.size());
     transfer.label_requests.assign(received.size(), MPI_REQUEST_NULL);
     for (size_t i = 0; i < received.size(); ++i) {
-      must(MPI_Irecv(&transfer.labels[i], sizeof(CallLabel), MPI_BYTE, received[i].rank, kLabelTag, comm_,
-                     &transfer.label_requests[i]),
-           "MPI_Irecv");
+      must_mpi(MPI_Irecv(&transfer.labels[i], sizeof(CallLabel), MPI_BYTE, received[i].rank, kLabelTag, comm_,
+                         &transfer.label_requests[i]),
+               "MPI_Irecv");
     }
     for (const Message& message : sent) {
       const CallLabel& label = transfer.sent_labels.emplace_back(message.label);
       MPI_Request& request = transfer.requests.emplace_back(MPI_REQUEST_NULL);
       transfer.ranks.push_back(message.rank);
-      must(MPI_Isend(&label, sizeof(CallLabel), MPI_BYTE, message.rank, kLabelTag, comm_, &request), "MPI_Isend");
+      must_mpi(MPI_Isend(&label, sizeof(CallLabel), MPI_BYTE, message.rank, kLabelTag, comm_, &request), "MPI_Isend");
       post_parts(transfer, message, [&](void* data, int count, MPI_Request* part) {
         return MPI_Isend(data, count, MPI_BYTE, message.rank, kDataTag, comm_, part);
       });
@@ -150,7 +143,7 @@ class MpiLink final : public dist::Link {
       poll_until([&] { return is_done(transfer.label_requests[i]); }, late, deadline);
       if (!transfer.labels[i].is_same_call(received[i].label))
         throw LinkFailure(dist::other_call_text(received[i].rank, transfer.labels[i]));
-      const std::lock_guard lock(mpi_mutex);
+      const std::lock_guard lock(mpi_mutex());
       post_parts(transfer, received[i], [&](void* data, int count, MPI_Request* part) {
         return MPI_Irecv(data, count, MPI_BYTE, received[i].rank, kDataTag, comm_, part);
       });
@@ -167,20 +160,20 @@ class MpiLink final : public dist::Link {
     };
     poll_until(
         [&] {
-          const std::lock_guard lock(mpi_mutex);
+          const std::lock_guard lock(mpi_mutex());
           int are_done = 0;
-          must(MPI_Testall(static_cast<int>(transfer.requests.size()), transfer.requests.data(), &are_done,
-                           MPI_STATUSES_IGNORE),
-               "MPI_Testall");
+          must_mpi(MPI_Testall(static_cast<int>(transfer.requests.size()), transfer.requests.data(), &are_done,
+                               MPI_STATUSES_IGNORE),
+                   "MPI_Testall");
           return are_done != 0;
         },
         late, deadline);
   }
 
   static bool is_done(MPI_Request& request) {
-    const std::lock_guard lock(mpi_mutex);
+    const std::lock_guard lock(mpi_mutex());
     int done = 0;
-    must(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    must_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     return done != 0;
   }
 
@@ -202,14 +195,14 @@ class MpiLink final : public dist::Link {
   }
 
   void hear_farewell() {
-    const std::lock_guard lock(mpi_mutex);
+    const std::lock_guard lock(mpi_mutex());
     int is_there = 0;
     MPI_Status status;
-    must(MPI_Iprobe(MPI_ANY_SOURCE, kFarewellTag, comm_, &is_there, &status), "MPI_Iprobe");
+    must_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kFarewellTag, comm_, &is_there, &status), "MPI_Iprobe");
     if (is_there == 0) return;
     std::array<char, kFarewellBytes> text = {};
-    must(MPI_Recv(text.data(), kFarewellBytes, MPI_CHAR, status.MPI_SOURCE, kFarewellTag, comm_, MPI_STATUS_IGNORE),
-         "MPI_Recv");
+    must_mpi(MPI_Recv(text.data(), kFarewellBytes, MPI_CHAR, status.MPI_SOURCE, kFarewellTag, comm_, MPI_STATUS_IGNORE),
+             "MPI_Recv");
     text.back() = '\0';
     throw LinkFailure("rank " + std::to_string(status.MPI_SOURCE) + " gave up: " + text.data());
   }
@@ -218,7 +211,7 @@ class MpiLink final : public dist::Link {
     std::array<char, kFarewellBytes> text = {};
     std::memcpy(text.data(), why.data(), std::min(why.size(), kFarewellBytes - 1));
     std::vector<MPI_Request> requests;
-    const std::lock_guard lock(mpi_mutex);
+    const std::lock_guard lock(mpi_mutex());
     for (int rank = 0; rank < size_; ++rank) {
       MPI_Request& request = requests.emplace_back(MPI_REQUEST_NULL);
       if (rank != rank_) MPI_Isend(text.data(), kFarewellBytes, MPI_CHAR, rank, kFarewellTag, comm_, &request);
@@ -232,7 +225,7 @@ class MpiLink final : public dist::Link {
   /// Receives are taken back; a send cannot be, so what it reads from must stay for a moment, and the process ends
   /// soon.
   static void give_up(Transfer& transfer) {
-    const std::lock_guard lock(mpi_mutex);
+    const std::lock_guard lock(mpi_mutex());
     for (auto* requests : {&transfer.label_requests, &transfer.requests}) {
       for (MPI_Request& request : *requests) {
         if (request == MPI_REQUEST_NULL) continue;
@@ -274,11 +267,19 @@ MpiSession::~MpiSession() {
 }
 
 std::unique_ptr<Communicator> make_mpi_communicator(const MpiSession&, const dist::HostCommunicator::Options& options,
-                                                    double join_seconds) {
+                                                    double join_seconds,
+                                                    std::shared_ptr<const dist::TierSwitch> one_sided) {
   const auto patience = std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(join_seconds));
+  const Deadline deadline = std::chrono::steady_clock::now() + patience;
   std::unique_ptr<dist::Link> link;
   try {
-    link = std::make_unique<MpiLink>(std::chrono::steady_clock::now() + patience);
+    link = std::make_unique<MpiLink>(deadline);
+    if (one_sided) {
+      std::vector<dist::TierLink> others;
+      others.push_back(
+          {.tier = dist::Tier::kOneSided, .link = std::make_unique<dist::WindowLink>(dist::WindowOptions{}, deadline)});
+      link = std::make_unique<dist::TieredLink>(std::move(link), std::move(others), std::move(one_sided));
+    }
   } catch (const LinkFailure& failure) {
     has_failed = true;
     throw CommError("mpi", failure.what());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "dist/host_communicator.h"
+#include "dist/tiered_link.h"
 
 namespace litespark {
 
@@ -22,9 +23,11 @@ class MpiSession {
   MpiSession& operator=(const MpiSession&) = delete;
 };
 
-/// All ranks of the session; collective, within `join_seconds`. Throws CommError.
+/// All ranks of the session; collective, within `join_seconds`. With `one_sided`, calls that it gives to kOneSided are
+/// written straight into the other ranks' memory. Throws CommError.
 std::unique_ptr<Communicator> make_mpi_communicator(const MpiSession& session,
                                                     const dist::HostCommunicator::Options& options,
-                                                    double join_seconds = 300);
+                                                    double join_seconds = 300,
+                                                    std::shared_ptr<const dist::TierSwitch> one_sided = nullptr);
 
 }  // namespace litespark

@@ -28,11 +28,11 @@ class Job {
     const std::string secret = (folder_.path() / "secret").string();
     std::ofstream(secret) << std::string(32, 'k');
     chmod(secret.c_str(), 0600);
-    const std::string port = std::to_string(test::free_port());
+    const std::string address = "127.0.0.1:" + std::to_string(test::free_port());
     std::vector<std::vector<std::string>> result;
     for (int rank = 0; rank < size; ++rank)
       result.push_back(
-          {LITESPARK_RANK_PROCESS, "gloo", std::to_string(rank), std::to_string(size), port, secret, task});
+          {LITESPARK_RANK_PROCESS, "gloo", std::to_string(rank), std::to_string(size), address, secret, task});
     return result;
   }
 

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks on hosts of their own: what links and middle boxes do to a job. Every case ends in right sums or in exit
+// code 7.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <optional>
+
+#include "core/error.h"
+#include "rank_processes.h"
+#include "support/error_text.h"
+#include "support/faulty_proxy.h"
+#include "support/network_hosts.h"
+#include "support/temporary_folder.h"
+
+namespace litespark {
+namespace {
+
+using test::FaultyProxy;
+using test::Middle;
+using test::NetworkHosts;
+using test::RankProcesses;
+
+constexpr int kLost = static_cast<int>(ExitCode::kPeerLost);
+
+/// Rank r on host r.
+class HostsJob {
+ public:
+  HostsJob(const NetworkHosts& hosts, int size, const std::string& task, const std::string& engine = "gloo")
+      : processes_(commands(hosts, size, task, engine)) {}
+  RankProcesses* operator->() { return &processes_; }
+
+ private:
+  std::vector<std::vector<std::string>> commands(const NetworkHosts& hosts, int size, const std::string& task,
+                                                 const std::string& engine) {
+    const std::string secret = (folder_.path() / "secret").string();
+    std::ofstream(secret) << std::string(32, 'k');
+    chmod(secret.c_str(), 0600);
+    std::vector<std::vector<std::string>> result;
+    for (int rank = 0; rank < size; ++rank) {
+      std::vector<std::string> words = hosts.on(rank);
+      for (const std::string& word : {std::string(LITESPARK_RANK_PROCESS), engine, std::to_string(rank),
+                                      std::to_string(size), hosts.address(0) + ":29500", secret, task})
+        words.push_back(word);
+      result.push_back(words);
+    }
+    return result;
+  }
+
+  test::TemporaryFolder folder_;
+  RankProcesses processes_;
+};
+
+class GlooNetwork : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string missing = NetworkHosts::missing();
+    if (!missing.empty()) GTEST_SKIP() << missing;
+  }
+};
+
+TEST_F(GlooNetwork, HostsBehindALimitedRateDoWhatEveryCallSays) {
+  NetworkHosts hosts(3);
+  hosts.limit_rate("200mbit");
+  HostsJob job(hosts, 3, "conformance");
+  ASSERT_TRUE(job->await_ends(120));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(job->exit_code(rank), 0) << job->output(rank);
+}
+
+// fault:B7
+TEST_F(GlooNetwork, ACutLinkEndsAllAtTheDeadlineWhoNameWhomTheyMiss) {
+  NetworkHosts hosts(3);
+  HostsJob job(hosts, 3, "endless");
+  ASSERT_TRUE(job->await_lines(2, 5, 60));
+  hosts.cut(2);
+  ASSERT_TRUE(job->await_ends(60));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(job->exit_code(rank), kLost) << job->output(rank);
+  for (const int rank : {0, 1}) EXPECT_TRUE(contains(job->output(rank), "no word from rank 2 before the deadline"));
+  EXPECT_TRUE(contains(job->output(2), "no word from rank"));
+  EXPECT_TRUE(contains(job->output(2), "before the deadline"));
+}
+
+// fault:B7
+TEST_F(GlooNetwork, ALinkThatHealsBeforeTheDeadlineCostsNothingButTime) {
+  NetworkHosts hosts(2);
+  hosts.limit_rate("100mbit");  // so that the job outlives the cut
+  HostsJob job(hosts, 2, "sums");
+  ASSERT_TRUE(job->await_lines(1, 3, 60));
+  hosts.cut(1);
+  usleep(400000);
+  EXPECT_FALSE(job->has_ended(0) || job->has_ended(1));
+  hosts.heal(1);
+  ASSERT_TRUE(job->await_ends(60));
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(job->exit_code(rank), 0) << job->output(rank);
+    EXPECT_TRUE(contains(job->output(rank), "all sums are right"));
+  }
+}
+
+TEST_F(GlooNetwork, WhoLeavesFirstTakesNothingAwayFromTheOthers) {
+  NetworkHosts hosts(2);
+  hosts.limit_rate("100mbit");  // so that the last pieces are on their way for long
+  for (int round = 0; round < 3; ++round) {
+    HostsJob job(hosts, 2, "leave");
+    ASSERT_TRUE(job->await_ends(60));
+    for (const int rank : {0, 1}) {
+      EXPECT_EQ(job->exit_code(rank), 0) << job->output(rank);
+      EXPECT_TRUE(contains(job->output(rank), "all pieces are right"));
+    }
+  }
+}
+
+// fault:B8
+TEST_F(GlooNetwork, LostPacketsAreSentAgainAndSumsAreRight) {
+  NetworkHosts hosts(2);
+  hosts.lose_packets(0, 5);
+  hosts.lose_packets(1, 5);
+  HostsJob job(hosts, 2, "sums");
+  ASSERT_TRUE(job->await_ends(90));
+  for (const int rank : {0, 1}) EXPECT_TRUE(contains(job->output(rank), "all sums are right"));
+}
+
+class MulticastNetwork : public GlooNetwork {
+ protected:
+  /// Whether this build has none: its ranks take the engine for Gloo.
+  static bool is_absent() {
+#ifdef LITESPARK_HAS_NORM
+    return false;
+#else
+    return true;
+#endif
+  }
+};
+
+TEST_F(MulticastNetwork, HostsDoWhatEveryCallSays) {
+  if (is_absent()) GTEST_SKIP() << "this build has no NORM";
+  NetworkHosts hosts(3);
+  HostsJob job(hosts, 3, "conformance", "multicast");
+  ASSERT_TRUE(job->await_ends(120));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(job->exit_code(rank), 0) << job->output(rank);
+}
+
+// fault:B8
+TEST_F(MulticastNetwork, LostPacketsAreSentAgainAndSumsAreRight) {
+  if (is_absent()) GTEST_SKIP() << "this build has no NORM";
+  NetworkHosts hosts(3);
+  for (int host = 0; host < 3; ++host) hosts.lose_packets(host, 20);
+  HostsJob job(hosts, 3, "sums", "multicast");
+  ASSERT_TRUE(job->await_ends(90));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(contains(job->output(rank), "all sums are right"));
+}
+
+TEST_F(MulticastNetwork, ACutLinkEndsAllAtTheDeadline) {
+  if (is_absent()) GTEST_SKIP() << "this build has no NORM";
+  NetworkHosts hosts(3);
+  HostsJob job(hosts, 3, "endless", "multicast");
+  ASSERT_TRUE(job->await_lines(2, 5, 60));
+  hosts.cut(2);
+  ASSERT_TRUE(job->await_ends(60));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(job->exit_code(rank), kLost) << job->output(rank);
+  for (const int rank : {0, 1}) EXPECT_TRUE(contains(job->output(rank), "no word from rank 2 before the deadline"));
+}
+
+/// A job of two whose every connection goes through a proxy.
+struct ProxiedJob {
+  ProxiedJob(const test::ProxyFaults& faults, const std::string& task)
+      : hosts(2, Middle::kRouter), proxy(faults, hosts.middle_path()) {
+    hosts.redirect_to(proxy.port());
+    job.emplace(hosts, 2, task);
+  }
+  RankProcesses* operator->() { return job->operator->(); }
+
+  NetworkHosts hosts;
+  FaultyProxy proxy;
+  std::optional<HostsJob> job;
+};
+
+// fault:B8
+TEST_F(GlooNetwork, ADelayOnlySlows) {
+  ProxiedJob job({.delay = std::chrono::milliseconds(5)}, "sums");
+  ASSERT_TRUE(job->await_ends(90));
+  for (const int rank : {0, 1}) EXPECT_TRUE(contains(job->output(rank), "all sums are right"));
+}
+
+// fault:B8
+TEST_F(GlooNetwork, AConnectionThatIsResetEndsBothAtOnce) {
+  ProxiedJob job({.reset_after = 1 << 20}, "sums");
+  ASSERT_TRUE(job->await_ends(25));  // a call has 30 s
+  EXPECT_GT(job.proxy.num_faults(), 0);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(job->exit_code(rank), kLost) << job->output(rank);
+    EXPECT_TRUE(contains(job->output(rank), "rank " + std::to_string(1 - rank)));
+  }
+}
+
+// fault:B8
+TEST_F(GlooNetwork, AConnectionThatFallsSilentEndsBothAtTheDeadline) {
+  ProxiedJob job({.silent_after = 20 << 20}, "endless");
+  ASSERT_TRUE(job->await_ends(60));
+  EXPECT_GT(job.proxy.num_faults(), 0);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(job->exit_code(rank), kLost) << job->output(rank);
+    EXPECT_TRUE(contains(job->output(rank), "before the deadline"));
+  }
+}
+
+}  // namespace
+}  // namespace litespark

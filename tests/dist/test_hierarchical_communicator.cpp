@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "communicator_conformance.h"
+#include "dist/hierarchical_communicator.h"
+#include "dist/local_world.h"
+
+namespace litespark {
+namespace {
+
+struct Hosts {
+  int num_hosts;
+  int ranks_per_host;
+  int size() const { return num_hosts * ranks_per_host; }
+};
+
+std::string hosts_name(const testing::TestParamInfo<Hosts>& info) {
+  return std::to_string(info.param.num_hosts) + "x" + std::to_string(info.param.ranks_per_host);
+}
+
+using Body = std::function<void(Communicator& communicator)>;
+
+/// Threads as ranks, of which so many stand on each host. Nothing is too short for two levels.
+void run_on_hosts(Hosts hosts, double timeout_seconds, const Body& body) {
+  run_local_ranks(hosts.size(), {.timeout_seconds = timeout_seconds}, [&](Communicator& world) {
+    const Hierarchy levels =
+        make_hierarchical(world.split(0), {.host = world.rank() / hosts.ranks_per_host, .direct_bytes = 0});
+    body(*levels.communicator);
+  });
+}
+
+class HierarchicalConformance : public testing::TestWithParam<Hosts> {};
+
+TEST_P(HierarchicalConformance, RanksDoWhatEveryCallSays) {
+  for (const test::ConformanceCase& item : test::conformance_cases()) {
+    SCOPED_TRACE(item.name);
+    EXPECT_NO_THROW(run_on_hosts(GetParam(), 60, [&](Communicator& communicator) {
+      const auto memory = test::make_host_memory();
+      item.run(communicator, *memory);
+    }));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, HierarchicalConformance, testing::Values(Hosts{2, 2}), hosts_name);
+
+TEST(HierarchicalCommunicator, EveryFaultEndsInAnErrorThatNamesIt) {
+  for (const test::FaultCase& item : test::fault_cases()) {
+    SCOPED_TRACE(item.name);
+    EXPECT_NO_THROW(run_on_hosts({2, 2}, test::kFaultTimeoutSeconds, [&](Communicator& communicator) {
+      const auto memory = test::make_host_memory();
+      item.run(communicator, *memory);
+    }));
+  }
+}
+
+constexpr int64_t kElements = 12 * 1009;
+
+float value_of(int rank, int64_t i) {
+  return 1.0f / static_cast<float>(i + 7 * rank + 1);
+}
+
+std::vector<float> values_of(int rank) {
+  std::vector<float> values(kElements);
+  for (int64_t i = 0; i < kElements; ++i) values[static_cast<size_t>(i)] = value_of(rank, i);
+  return values;
+}
+
+Tensor tensor_of(std::vector<float>& values) {
+  return {.data = values.data(),
+          .dtype = DType::kF32,
+          .shape = {static_cast<int64_t>(values.size())},
+          .device = Device::kCpu};
+}
+
+/// The sum over hosts of the sum over a host's ranks, of `ranks` in their order.
+std::vector<float> two_level_sum(const std::vector<int>& ranks, int ranks_per_host) {
+  std::vector<float> sum;
+  for (size_t first = 0; first < ranks.size(); first += static_cast<size_t>(ranks_per_host)) {
+    std::vector<float> of_host = values_of(ranks[first]);
+    for (int place = 1; place < ranks_per_host; ++place) {
+      const std::vector<float> next = values_of(ranks[first + static_cast<size_t>(place)]);
+      for (size_t i = 0; i < next.size(); ++i) of_host[i] += next[i];
+    }
+    if (sum.empty()) {
+      sum = of_host;
+    } else {
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += of_host[i];
+    }
+  }
+  return sum;
+}
+
+TEST(HierarchicalCommunicator, AddsHostByHostInOneOrderInEveryCall) {
+  run_on_hosts({2, 3}, 60, [](Communicator& communicator) {
+    const std::vector<float> expected = two_level_sum({0, 1, 2, 3, 4, 5}, 3);
+    std::vector<float> whole = values_of(communicator.rank());
+    communicator.wait(communicator.all_reduce(tensor_of(whole), Reduction::kSum));
+    EXPECT_EQ(whole, expected);
+    std::vector<float> sent = values_of(communicator.rank());
+    std::vector<float> piece(kElements / 6);
+    std::vector<float> gathered(kElements);
+    // Both under way at once, on the same scratch memory.
+    communicator.reduce_scatter(tensor_of(piece), tensor_of(sent), Reduction::kSum);
+    communicator.wait(communicator.all_gather(tensor_of(gathered), tensor_of(piece)));
+    EXPECT_EQ(gathered, expected);
+    EXPECT_FALSE(communicator.is_ordered());
+    EXPECT_EQ(communicator.name(), "local");
+  });
+}
+
+TEST(HierarchicalCommunicator, IsAsNearToTheExactSumAsAFlatOne) {
+  std::vector<double> exact(kElements);
+  for (int rank = 0; rank < 6; ++rank) {
+    for (int64_t i = 0; i < kElements; ++i) exact[static_cast<size_t>(i)] += static_cast<double>(value_of(rank, i));
+  }
+  run_on_hosts({3, 2}, 60, [&](Communicator& communicator) {
+    std::vector<float> sum = values_of(communicator.rank());
+    communicator.wait(communicator.all_reduce(tensor_of(sum), Reduction::kSum));
+    for (size_t i = 0; i < exact.size(); ++i)
+      ASSERT_NEAR(static_cast<double>(sum[i]), exact[i], exact[i] * 5 * 0x1p-24) << i;
+  });
+}
+
+TEST(HierarchicalCommunicator, AGroupOfEvenRanksHasTwoLevelsAgain) {
+  run_on_hosts({2, 4}, 60, [](Communicator& communicator) {
+    const int parity = communicator.rank() % 2;
+    const auto group = communicator.split(parity);
+    ASSERT_EQ(group->size(), 4);
+    std::vector<float> sum = values_of(communicator.rank());
+    group->wait(group->all_reduce(tensor_of(sum), Reduction::kSum));
+    EXPECT_EQ(sum, two_level_sum({parity, 2 + parity, 4 + parity, 6 + parity}, 2));
+    const auto pair = communicator.split(communicator.rank() / 2);  // both on one host
+    EXPECT_TRUE(pair->is_ordered());
+  });
+}
+
+TEST(HierarchicalCommunicator, ShortCallsAreTheFlatCommunicators) {
+  run_local_ranks(4, {.timeout_seconds = 60}, [](Communicator& world) {
+    const Hierarchy levels =
+        make_hierarchical(world.split(0), {.host = world.rank() / 2, .direct_bytes = kElements * 4});
+    std::vector<float> sum = values_of(world.rank());
+    levels.communicator->wait(levels.communicator->all_reduce(tensor_of(sum), Reduction::kSum));
+    EXPECT_EQ(sum, two_level_sum({0, 1, 2, 3}, 4));
+  });
+}
+
+/// What is said of ranks on these hosts.
+std::string layout_of(const std::vector<int>& hosts) {
+  std::string layout;
+  std::mutex mutex;
+  run_local_ranks(static_cast<int>(hosts.size()), {.timeout_seconds = 60}, [&](Communicator& world) {
+    const Hierarchy levels =
+        make_hierarchical(world.split(0), {.host = hosts[static_cast<size_t>(world.rank())], .direct_bytes = 0});
+    levels.communicator->barrier();
+    const std::lock_guard lock(mutex);
+    if (layout.empty()) layout = levels.layout;
+    EXPECT_EQ(levels.layout, layout) << "on rank " << world.rank();
+    EXPECT_NE(levels.has_levels, levels.communicator->is_ordered());
+  });
+  return layout;
+}
+
+TEST(HierarchicalCommunicator, StaysFlatWhereRanksDoNotStandEvenlyAndSaysWhy) {
+  EXPECT_EQ(layout_of({0}), "1 rank of one host");
+  EXPECT_EQ(layout_of({0, 0, 0}), "3 ranks of one host");
+  EXPECT_EQ(layout_of({0, 1, 2}), "3 ranks, each on a host of its own");
+  EXPECT_EQ(layout_of({0, 0, 1}), "3 ranks, not as many on each host");
+  EXPECT_EQ(layout_of({0, 0, 1, 2, 2, 2}), "6 ranks, not as many on each host");
+  EXPECT_EQ(layout_of({0, 1, 0, 1}), "4 ranks, those of a host not one after another");
+  EXPECT_EQ(layout_of({0, 0, 4, 4}), "2 hosts of 2 ranks");
+  EXPECT_EQ(layout_of({1, 1, 0, 0}), "2 hosts of 2 ranks");
+}
+
+TEST(HierarchicalCommunicator, TakesMemoryWhereItIsTold) {
+  run_local_ranks(4, {.timeout_seconds = 60}, [](Communicator& world) {
+    std::vector<int64_t> taken;
+    const Hierarchy levels =
+        make_hierarchical(world.split(0), {.host = world.rank() / 2,
+                                           .allocate =
+                                               [&](int64_t bytes) {
+                                                 taken.push_back(bytes);
+                                                 return std::shared_ptr<void>(new float[static_cast<size_t>(bytes) / 4],
+                                                                              std::default_delete<float[]>());
+                                               },
+                                           .direct_bytes = 0});
+    std::vector<float> sent = values_of(world.rank());
+    std::vector<float> piece(kElements / 4);
+    for (int round = 0; round < 3; ++round)
+      levels.communicator->wait(
+          levels.communicator->reduce_scatter(tensor_of(piece), tensor_of(sent), Reduction::kSum));
+    EXPECT_EQ(taken, std::vector<int64_t>{kElements * 4 / 2});
+  });
+}
+
+}  // namespace
+}  // namespace litespark
