@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -49,20 +50,6 @@ std::pair<dist::Socket, dist::Socket> make_pipe() {
   return {dist::Socket(ends[0]), dist::Socket(ends[1])};
 }
 
-/// The devices that the ranks may use, one each: of those that the user left visible, else 0, 1, ...
-std::string device_of(int rank, const dist::Environment& environment) {
-  const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
-  if (visible == environment.end() || visible->second.empty()) return std::to_string(rank);
-  std::string rest = visible->second;
-  for (int skipped = 0; skipped < rank; ++skipped) {
-    const size_t comma = rest.find(',');
-    if (comma == std::string::npos)
-      throw ConfigError("CUDA_VISIBLE_DEVICES", "names too few devices", visible->second, "one for each rank");
-    rest.erase(0, comma + 1);
-  }
-  return rest.substr(0, rest.find(','));
-}
-
 ExitCode code_of(int status) {
   if (WIFEXITED(status)) return static_cast<ExitCode>(WEXITSTATUS(status));
   const int number = WTERMSIG(status);
@@ -71,8 +58,8 @@ ExitCode code_of(int status) {
 
 class Launch {
  public:
-  Launch(int num_ranks, const std::vector<std::string>& arguments, bool has_gpus)
-      : ranks_(static_cast<size_t>(num_ranks)), has_gpus_(has_gpus) {
+  explicit Launch(const LaunchRequest& request)
+      : ranks_(static_cast<size_t>(request.num_ranks)), devices_(request.devices) {
     sigemptyset(&signals_);
     for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, SIGCHLD}) sigaddset(&signals_, number);
     sigprocmask(SIG_BLOCK, &signals_, &before_);
@@ -80,13 +67,15 @@ class Launch {
     const dist::Secret secret = dist::Secret::random();
     const dist::Socket listener = dist::listen_on("127.0.0.1", 0);
     dist::Environment environment = dist::process_environment();
-    environment["LITESPARK_SIZE"] = environment["LITESPARK_LOCAL_SIZE"] = std::to_string(num_ranks);
+    environment["LITESPARK_SIZE"] = environment["LITESPARK_LOCAL_SIZE"] = std::to_string(request.num_ranks);
+    environment["LITESPARK_ATTEMPT"] = std::to_string(request.attempt);
     environment["LITESPARK_JOB"] = hex_text(std::as_bytes(std::span(dist::Secret::random().bytes())));
     environment["LITESPARK_HOST"] = "127.0.0.1";
     environment["LITESPARK_PORT"] = std::to_string(dist::port_of(listener));
     environment[kParentVariable] = std::to_string(getpid());
     try {
-      for (int rank = 0; rank < num_ranks; ++rank) start(rank, arguments, environment, secret, listener);
+      for (int rank = 0; rank < request.num_ranks; ++rank)
+        start(rank, request.arguments, environment, secret, listener);
     } catch (...) {
       pass_on(SIGKILL);
       sigprocmask(SIG_SETMASK, &before_, nullptr);
@@ -97,9 +86,8 @@ class Launch {
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
-  ExitCode wait() {
+  LaunchEnd wait() {
     std::optional<dist::Clock::time_point> failed_at;
-    bool was_told = false;
     bool was_killed = false;
     while (!all_have_ended()) {
       wait_for_something();
@@ -108,8 +96,8 @@ class Launch {
       if (!failed_at && first_failure()) failed_at = dist::Clock::now();
       if (!failed_at) continue;
       const std::chrono::duration<double> since = dist::Clock::now() - *failed_at;
-      if (!was_told && since.count() > kCauseSeconds) {
-        was_told = true;
+      if (!was_told_ && since.count() > kCauseSeconds) {
+        was_told_ = true;
         pass_on(SIGTERM);
         pass_on(SIGCONT);  // a stopped process does not hear SIGTERM
       }
@@ -120,7 +108,9 @@ class Launch {
     }
     for (size_t rank = 0; rank < ranks_.size(); ++rank) drain(rank);
     std::cout.flush();
-    return first_failure().value_or(was_stopped_ ? ExitCode::kStopped : ExitCode::kDone);
+    return {.code = first_failure().value_or(was_stopped_ ? ExitCode::kStopped : ExitCode::kDone),
+            .lost = lost_,
+            .was_asked = was_asked_};
   }
 
  private:
@@ -135,7 +125,7 @@ class Launch {
     constexpr int kSecretDescriptor = 3;
     constexpr int kListenerDescriptor = 4;
     environment["LITESPARK_RANK"] = environment["LITESPARK_LOCAL_RANK"] = std::to_string(number);
-    if (has_gpus_) environment["CUDA_VISIBLE_DEVICES"] = device_of(number, environment);
+    if (!devices_.empty()) environment["CUDA_VISIBLE_DEVICES"] = devices_.at(static_cast<size_t>(number));
     environment[kSecretVariable] = std::to_string(kSecretDescriptor);
     if (number == 0) environment[kListenerVariable] = std::to_string(kListenerDescriptor);
 
@@ -229,7 +219,9 @@ class Launch {
   void take_signals() {
     signalfd_siginfo arrived = {};
     while (read(arrivals_.descriptor(), &arrived, sizeof(arrived)) == sizeof(arrived)) {
-      if (arrived.ssi_signo != SIGCHLD) pass_on(static_cast<int>(arrived.ssi_signo));
+      if (arrived.ssi_signo == SIGCHLD) continue;
+      was_asked_ = true;
+      pass_on(static_cast<int>(arrived.ssi_signo));
     }
   }
 
@@ -240,10 +232,13 @@ class Launch {
   }
 
   void collect_ends() {
-    for (Rank& rank : ranks_) {
+    for (size_t number = 0; number < ranks_.size(); ++number) {
+      Rank& rank = ranks_[number];
       int status = 0;
       if (rank.end || waitpid(rank.process, &status, WNOHANG) != rank.process) continue;
       rank.end = code_of(status);
+      const bool was_cut = WIFSIGNALED(status) && !(was_told_ && WTERMSIG(status) == SIGTERM);
+      if (was_cut || *rank.end == ExitCode::kHardware) lost_.push_back(static_cast<int>(number));
       if (*rank.end == ExitCode::kStopped) {
         was_stopped_ = true;  // as told; others may still be saving
       } else if (*rank.end != ExitCode::kDone) {
@@ -261,9 +256,12 @@ class Launch {
   }
 
   std::vector<Rank> ranks_;
-  bool has_gpus_;
+  std::vector<std::string> devices_;
   std::vector<ExitCode> failures_;
+  std::vector<int> lost_;
   bool was_stopped_ = false;
+  bool was_told_ = false;   ///< to end, since another one failed
+  bool was_asked_ = false;  ///< by whoever signalled the launcher
   sigset_t signals_ = {};
   sigset_t before_ = {};
   dist::Socket arrivals_;
@@ -271,8 +269,34 @@ class Launch {
 
 }  // namespace
 
+LaunchEnd launch(const LaunchRequest& request) {
+  return Launch(request).wait();
+}
+
+std::vector<std::string> devices_for(int num_ranks) {
+  const dist::Environment environment = dist::process_environment();
+  const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
+  const bool is_open = visible == environment.end() || visible->second.empty();
+  std::vector<std::string> devices;
+  for (size_t begin = 0; devices.size() < static_cast<size_t>(num_ranks);) {
+    if (is_open) {
+      devices.push_back(std::to_string(devices.size()));
+      continue;
+    }
+    if (begin > visible->second.size())
+      throw ConfigError("CUDA_VISIBLE_DEVICES", "names too few devices", visible->second, "one for each rank");
+    const size_t end = std::min(visible->second.find(',', begin), visible->second.size());
+    devices.push_back(visible->second.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return devices;
+}
+
 ExitCode launch_ranks(int num_ranks, const std::vector<std::string>& arguments, bool has_gpus) {
-  return Launch(num_ranks, arguments, has_gpus).wait();
+  return launch({.num_ranks = num_ranks,
+                 .arguments = arguments,
+                 .devices = has_gpus ? devices_for(num_ranks) : std::vector<std::string>{}})
+      .code;
 }
 
 void follow_launcher() {

@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "core/text_table.h"
+#include "elastic.h"
 #include "io/file.h"
 #include "io/folder_lock.h"
 #include "io/sealed_folder.h"
@@ -180,7 +181,7 @@ class TrainCommand final : public Command {
                           "has no effect: ranks that this program starts have a secret of their own",
                           config.distribution.secret_file, "no such key with --gpus");
       }
-      return launch_ranks(static_cast<int>(config.cluster.gpus), line.arguments, wants_cuda(config));
+      return launch_all(line, config);
     }
     RunMemory memory(config);
     const std::unique_ptr<Backend> backend = make_backend(config, device_of(place));
@@ -199,6 +200,20 @@ class TrainCommand final : public Command {
   }
 
  private:
+  static ExitCode launch_all(const CommandLine& line, const RunConfig& config) {
+    const auto ranks = static_cast<int>(config.cluster.gpus);
+    if (!config.distribution.elastic) return launch_ranks(ranks, line.arguments, wants_cuda(config));
+    const fs::path checkpoints = fs::path(config.out) / "checkpoints";
+    return run_elastic({.config = config,
+                        .line = line,
+                        .devices = wants_cuda(config) ? devices_for(ranks) : std::vector<std::string>{},
+                        .launch = launch,
+                        .newest_step = [checkpoints]() -> std::optional<int64_t> {
+                          if (!fs::exists(checkpoints)) return std::nullopt;
+                          return CheckpointStore(checkpoints).newest();
+                        }});
+  }
+
   /// The only rank, or that which decides, writes and speaks for all.
   static ExitCode run_first(const CommandLine& line, RunConfig config, const ModelConfig& model, RunMemory& memory,
                             Backend& backend, Communicator* ranks) {

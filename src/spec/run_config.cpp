@@ -424,6 +424,16 @@ void DistributionSection::visit(Fields& fields) {
               .help = "How long a rank waits for the others in one call before it ends the run (exit 7).",
               .unit = "s",
               .range = between(1, 1 << 20)});
+  fields.add(
+      {.path = "elastic",
+       .value = &elastic,
+       .help = "With ranks that --gpus starts: when one is lost, go on from the newest checkpoint with those that are "
+               "left, as many of them as share out a step's micro-batches evenly. Needs train.micro_batch."});
+  fields.add({.path = "max_restarts",
+              .value = &max_restarts,
+              .help = "With elastic: how often in a row the ranks are started again without a newer checkpoint.",
+              .unit = "starts",
+              .range = between(0, 1000)});
   fields.add({.path = "secret_file",
               .value = &secret_file,
               .help =

@@ -235,6 +235,8 @@ struct DistributionSection {
   int64_t multicast_below = 1000000;
   int64_t one_sided_below = 10000000;
   int64_t timeout_seconds = 600;
+  bool elastic = false;
+  int64_t max_restarts = 3;
   std::string secret_file;
 
   void visit(Fields& fields);

@@ -177,6 +177,18 @@ void validate_distribution(const RunConfig& config) {
   }
 }
 
+void validate_elastic(const RunConfig& config) {
+  if (!config.distribution.elastic) return;
+  if (config.train.micro_batch == 0) {
+    throw ConfigError("distribution.elastic", "needs micro-batches that fewer ranks can share out",
+                      "train.micro_batch = 0, which depends on the ranks", "a train.micro_batch of 1 or more");
+  }
+  if (config.distribution.sync_small_every > 1) {
+    throw ConfigError("distribution.elastic", "cannot go on with fewer ranks, whose copies of norms are their own",
+                      "distribution.sync_small_every = " + std::to_string(config.distribution.sync_small_every), 1);
+  }
+}
+
 /// Keys of [model] that describe a shape, by whether they were given.
 std::vector<std::string> given_shape_keys(ModelSection model) {
   std::vector<std::string> given;
@@ -232,6 +244,7 @@ void RunConfig::validate() const {
   validate_texts(*this);
   validate_cluster(cluster);
   validate_distribution(*this);
+  validate_elastic(*this);
   validate_data(*this);
   validate_training(*this);
   validate_model(*this);
@@ -271,6 +284,9 @@ std::vector<std::string> RunConfig::ignored_settings() const {
   }
   if (distribution.reduction != ReductionLevels::kAuto && cluster.gpus == 1) {
     ignored.push_back("distribution.reduction: there is one rank, which has nothing to add");
+  }
+  if (distribution.elastic && cluster.gpus == 1) {
+    ignored.push_back("distribution.elastic: there is one rank, without which nothing is left");
   }
   if (distribution.graphs && cluster.gpus == 1) {
     ignored.push_back("distribution.graphs: there is one rank, whose phases are graphs anyway");

@@ -5,11 +5,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/small_run.h"
@@ -152,6 +155,38 @@ TEST(TrainRanks, ASignalSavesAndStopsAllOfThem) {
   const ProgramResult cut = program->wait();
   ASSERT_EQ(cut.exit_code, 5) << cut.output << cut.errors;
   EXPECT_TRUE(contains(cut.output, "stopped; saved cut/checkpoints/step-")) << cut.output;
+}
+
+/// Whether it comes within a minute.
+bool await(const std::function<bool()>& event) {
+  for (int i = 0; i < 6000; ++i) {
+    if (event()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+// fault:B4
+TEST(TrainRanks, AnElasticRunGoesOnWithoutAKilledRankAndEndsAsIfThereHadBeenNone) {
+  const SmallRun run;
+  const std::vector<std::string> common = {"--train.steps=600", "--checkpoint.every=25", "--train.log_every=1"};
+  std::vector<std::string> settings = {"--gpus=3", "--train.accumulation=2", "--distribution.elastic=true"};
+  settings.insert(settings.end(), common.begin(), common.end());
+  const ProgramResult probe = run.train({"--gpus=2", "--train.steps=1", "--out=probe"});
+  if (contains(probe.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  const auto program = run.start("elastic", settings);
+  ASSERT_TRUE(await([&] { return run.exists("elastic/checkpoints/step-25/COMPLETE"); }));
+  const std::vector<pid_t> ranks = program->children();
+  ASSERT_EQ(ranks.size(), 3U);
+  ASSERT_EQ(kill(ranks[1], SIGKILL), 0);
+  const ProgramResult result = program->wait();
+  ASSERT_EQ(result.exit_code, 0) << result.output << result.errors;
+  EXPECT_TRUE(contains(result.output, "was lost; start 2 with 2 ranks and train.accumulation = 3, after step "))
+      << result.output;
+  std::vector<std::string> alone = {"--out=one", "--train.accumulation=6"};
+  alone.insert(alone.end(), common.begin(), common.end());
+  ASSERT_EQ(run.train(alone).exit_code, 0);
+  expect_near(values_of(run.text("elastic/metrics.jsonl"), "loss"), values_of(run.text("one/metrics.jsonl"), "loss"));
 }
 
 /// A port that nobody listens on.

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 namespace litespark {
@@ -63,6 +65,12 @@ RunningLitespark::~RunningLitespark() {
   std::fclose(input_);
   std::fclose(output_);
   std::fclose(errors_);
+}
+
+std::vector<pid_t> RunningLitespark::children() const {
+  const std::string process = std::to_string(child_);
+  std::ifstream file("/proc/" + process + "/task/" + process + "/children");
+  return {std::istream_iterator<pid_t>(file), std::istream_iterator<pid_t>()};
 }
 
 void RunningLitespark::send(int signal) const {

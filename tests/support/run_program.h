@@ -30,6 +30,8 @@ class RunningLitespark {
   RunningLitespark& operator=(const RunningLitespark&) = delete;
 
   void send(int signal) const;
+  /// Processes that it started and that are still there.
+  std::vector<pid_t> children() const;
   ProgramResult wait();
 
  private:
