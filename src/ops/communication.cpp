@@ -32,6 +32,15 @@ void check_contract(const op::AllGather<Tensor>& op) {
   check_pieces(check, op.data, op.shard, op.ranks, op.call);
 }
 
+void check_contract(const op::Exchange<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.that(op.received.has_value() || op.sent.has_value(), "nothing is received or sent");
+  if (op.received.has_value()) check.floating("received", op.received);
+  if (op.sent.has_value()) check.floating("sent", op.sent);
+  check.that(op.neighbour == 1 || op.neighbour == -1, "the stage is no neighbour");
+  check.that(op.call >= 0, "the call is negative");
+}
+
 void check_contract(const op::CommWait<Tensor>& op) {
   const OpCheck check(op.kName);
   check.dtype("tensor", op.tensor, {DType::kF32, DType::kBF16, DType::kU16, DType::kF64, DType::kI64});

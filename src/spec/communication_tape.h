@@ -49,6 +49,17 @@ void await_tensor_call(Tape& tape, const Program& program, const TensorCall& cal
 /// data = the sum of it, waited for at once.
 void sum_over_tensor_ranks(Tape& tape, const Program& program, TensorId data);
 
+/// A call with a neighbouring stage, 1 the next, -1 the one before, waited for at once: one of the tensors may be
+/// absent.
+struct StageMeeting {
+  TensorId received, sent;
+  int neighbour = 1;
+};
+void meet_stage(Tape& tape, const Program& program, const StageMeeting& meeting);
+/// Behind a step's micro-batches: of a tied embedding, which the first and the last stage hold, both get the sum of
+/// their gradients, each rank of the piece that it updates. Nothing on other stages.
+void sum_tied_embedding(Tape& tape, const Program& program);
+
 /// The step's message: StepState's sums over ranks.
 void sum_state(Tape& tape, const Program& program);
 

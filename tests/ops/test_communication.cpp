@@ -36,5 +36,14 @@ TEST(Communication, ReducesFloatingTensorsOnlyAndNumbersItsCalls) {
   EXPECT_THROW(validate(op::CommWait<Tensor>{.tensor = u16(20), .source = {}, .call = -1}), InternalError);
 }
 
+TEST(Communication, ExchangesSomethingWithANeighbour) {
+  const Tensor rows = shape_only(DType::kBF16, {6, 5});
+  EXPECT_NO_THROW(validate(op::Exchange<Tensor>{.received = rows, .sent = {}, .neighbour = -1}));
+  EXPECT_NO_THROW(validate(op::Exchange<Tensor>{.received = {}, .sent = rows, .neighbour = 1}));
+  EXPECT_THROW(validate(op::Exchange<Tensor>{.received = {}, .sent = {}}), InternalError);
+  EXPECT_THROW(validate(op::Exchange<Tensor>{.received = rows, .sent = rows, .neighbour = 2}), InternalError);
+  EXPECT_THROW(validate(op::Exchange<Tensor>{.received = rows, .sent = {}, .call = -1}), InternalError);
+}
+
 }  // namespace
 }  // namespace litespark::test

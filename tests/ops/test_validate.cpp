@@ -133,6 +133,7 @@ std::vector<ValidOp> ops_of_ranks() {
       {op::AllReduce<Tensor>{half({20})}, {}, {"data"}},
       {op::ReduceScatter<Tensor>{half({20}), half({60}), 3}},
       {op::AllGather<Tensor>{u16({60}), u16({20}), 3}},
+      {op::Exchange<Tensor>{half({6, 5}), f32({6, 4})}, {"received", "sent"}, {"received", "sent"}},
       {op::CommWait<Tensor>{f64({20}), f64({20})}, {"source"}, {"tensor", "source"}},
   };
 }

@@ -8,8 +8,10 @@
 
 namespace litespark::op {
 
-/// Who makes a call: ranks with the same weights on data of their own, ranks that share one replica's weights, all.
-enum class CommGroup : uint8_t { kData, kTensor, kWorld };
+/// Who makes a call: ranks with the same weights on data of their own; ranks that share one replica's layers; the
+/// stages of one replica, in order; of them the first and the last; all.
+enum class CommGroup : uint8_t { kData, kTensor, kStages, kEnds, kWorld };
+inline constexpr size_t kNumCommGroups = 5;
 
 /// data = the sum of `data` over ranks, added in f32 or wider, on every rank. Starts and ends as ReduceScatter.
 template <class T>
@@ -60,6 +62,24 @@ struct AllGather {
   auto map(F&& f) const {
     return AllGather<decltype(f.in("shard", shard))>{
         .data = f.out("data", data), .shard = f.in("shard", shard), .ranks = ranks, .group = group, .call = call};
+  }
+};
+
+/// `sent` goes to a neighbouring stage while `received` comes from it; one of them may be absent. Any shapes: the
+/// neighbour makes the same call with the two the other way round. Starts when the ops before it are done; until the
+/// CommWait of the same call `sent` may be read and `received` belongs to it.
+template <class T>
+struct Exchange {
+  static constexpr std::string_view kName = "exchange";
+  static constexpr bool kIsCommunication = true;
+  T received, sent;
+  int neighbour = 1;  ///< 1: the next stage; -1: the one before
+  int call = 0;
+
+  template <class F>
+  auto map(F&& f) const {
+    return Exchange<decltype(f.in("sent", sent))>{
+        .received = f.out("received", received), .sent = f.in("sent", sent), .neighbour = neighbour, .call = call};
   }
 };
 
