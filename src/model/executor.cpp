@@ -47,6 +47,11 @@ GroupPlace place_in(op::CommGroup group, const Program& program) {
   throw InternalError("executor", "unknown group of ranks", static_cast<int>(group), "a CommGroup");
 }
 
+/// The rank that is so many places further; the first comes behind the last.
+int in_ring(const Communicator& among, int places) {
+  return (among.rank() + places + among.size()) % among.size();
+}
+
 }  // namespace
 
 Executor::Executor(Program program, Backend& backend, Communicator* communicator)
@@ -148,10 +153,14 @@ void Executor::communicate(const op::AllGather<Tensor>& op) {
   calls_[static_cast<size_t>(op.call)] = {among, among->all_gather(op.data, op.shard)};
 }
 
-void Executor::communicate(const op::Exchange<Tensor>& op) {
+void Executor::communicate(const op::Send<Tensor>& op) {
   Communicator* const among = communicator(op::CommGroup::kStages);
-  const int neighbour = among->rank() + op.neighbour;
-  calls_[static_cast<size_t>(op.call)] = {among, among->exchange(op.received, neighbour, op.sent, neighbour)};
+  calls_[static_cast<size_t>(op.call)] = {among, among->exchange({}, 0, op.sent, in_ring(*among, op.neighbour))};
+}
+
+void Executor::communicate(const op::Receive<Tensor>& op) {
+  Communicator* const among = communicator(op::CommGroup::kStages);
+  calls_[static_cast<size_t>(op.call)] = {among, among->exchange(op.received, in_ring(*among, op.neighbour), {}, 0)};
 }
 
 void Executor::communicate(const op::CommWait<Tensor>& op) {

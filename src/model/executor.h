@@ -119,7 +119,8 @@ class Executor {
   void communicate(const op::AllReduce<Tensor>& op);
   void communicate(const op::ReduceScatter<Tensor>& op);
   void communicate(const op::AllGather<Tensor>& op);
-  void communicate(const op::Exchange<Tensor>& op);
+  void communicate(const op::Send<Tensor>& op);
+  void communicate(const op::Receive<Tensor>& op);
   void communicate(const op::CommWait<Tensor>& op);
   std::string last_issued_text() const;
   [[noreturn]] void rethrow_late(const DeviceError& error) const;

@@ -132,13 +132,12 @@ std::vector<ParamTable> tables_of_ranks(const Program& program) {
 
 /// Which of the stages sends a parameter to the first: of two that hold it the earlier one.
 int64_t sending_stage(const Program& program, const ParamSpec& spec) {
-  const int64_t stages = program.options.stages;
-  const auto layers = balanced_layers(program.config, stages, program.options.batch.max_length);
-  int64_t stage = 0;
-  while (!holds_param({.stages = stages, .stage = stage}, layers[static_cast<size_t>(stage)], program.config, spec)) {
-    ++stage;
+  StagePlace place = program.options.stage_place();
+  const int64_t length = program.options.batch.max_length;
+  for (place.stage = 0; !holds_param(place, layers_of_stage(program.config, place, length), program.config, spec);) {
+    ++place.stage;
   }
-  return stage;
+  return place.stage;
 }
 
 /// What the first ranks of all stages tell that of the first stage, through memory that is free between two steps.

@@ -30,9 +30,8 @@ int tensor_call(const Program& program, int number) {
   return sums_call(program) + 1 + number;
 }
 
-/// Whoever meets another stage waits at once.
-int stage_call(const Program& program) {
-  return tensor_call(program, TensorCall::kMostUnderWay);
+int stage_call(const Program& program, int number) {
+  return tensor_call(program, TensorCall::kMostUnderWay) + number;
 }
 
 int num_ranks(const Program& program) {
@@ -113,7 +112,7 @@ std::vector<const Bucket*> forward_order(const Program& program) {
 
 bool is_gathered_early(const Program& program, const Bucket& bucket) {
   if (copies_weights(program)) return true;
-  return bucket.layer == program.layers.first || (bucket.layer < 0 && bucket.name != "head");
+  return bucket.layer == program.layers.front().first || (bucket.layer < 0 && bucket.name != "head");
 }
 
 void start_gather(Tape& tape, const Program& program, const Bucket& bucket) {
@@ -190,13 +189,18 @@ void sum_over_tensor_ranks(Tape& tape, const Program& program, TensorId data) {
   tape.push(op::CommWait<TensorId>{.tensor = data, .source = {}, .call = tensor_call(program, 0)});
 }
 
-void meet_stage(Tape& tape, const Program& program, const StageMeeting& meeting) {
-  const bool receives = meeting.received.has_value();
-  tape.push(op::Exchange<TensorId>{
-      .received = meeting.received, .sent = meeting.sent, .neighbour = meeting.neighbour, .call = stage_call(program)});
-  tape.push(op::CommWait<TensorId>{.tensor = receives ? meeting.received : meeting.sent,
-                                   .source = receives ? meeting.sent : TensorId{},
-                                   .call = stage_call(program)});
+void start_send(Tape& tape, const Program& program, const StageCall& call) {
+  tape.push(
+      op::Send<TensorId>{.sent = call.tensor, .neighbour = call.neighbour, .call = stage_call(program, call.number)});
+}
+
+void start_receive(Tape& tape, const Program& program, const StageCall& call) {
+  tape.push(op::Receive<TensorId>{
+      .received = call.tensor, .neighbour = call.neighbour, .call = stage_call(program, call.number)});
+}
+
+void await_stage_call(Tape& tape, const Program& program, const StageCall& call) {
+  tape.push(op::CommWait<TensorId>{.tensor = call.tensor, .source = {}, .call = stage_call(program, call.number)});
 }
 
 void sum_tied_embedding(Tape& tape, const Program& program) {
@@ -205,8 +209,8 @@ void sum_tied_embedding(Tape& tape, const Program& program) {
   if (place.stages == 1 || !is_end || !program.config.tie_word_embeddings) return;
   const TensorId gradient = find_bucket(program, "embedding")->shard.gradient;
   tape.enter("backward.stages");
-  tape.push(op::AllReduce<TensorId>{.data = gradient, .group = op::CommGroup::kEnds, .call = stage_call(program)});
-  tape.push(op::CommWait<TensorId>{.tensor = gradient, .source = {}, .call = stage_call(program)});
+  tape.push(op::AllReduce<TensorId>{.data = gradient, .group = op::CommGroup::kEnds, .call = stage_call(program, 0)});
+  tape.push(op::CommWait<TensorId>{.tensor = gradient, .source = {}, .call = stage_call(program, 0)});
 }
 
 void declare_step_sums(Program& program) {

@@ -211,10 +211,12 @@ LlamaEmitter::ResidualGradient LlamaEmitter::gradient_of_head(const HeadActivati
 TensorId LlamaEmitter::backward_blocks(const std::vector<BlockActivations>& blocks, const ResidualGradient& gradient) {
   const bool by_segment = program_.options.recompute == Recompute::kEveryK;
   const int64_t segment_size = by_segment ? program_.options.recompute_every : 1;
-  stage_ = program_.options.recompute == Recompute::kNone ? "" : ".recompute";
+  const bool recomputes = program_.options.recompute != Recompute::kNone;
+  stage_ = recomputes ? ".recompute" : "";
+  tape_.set_recomputing(recomputes);
   TensorId fetched;  // the next block's input on its way back from the host
-  for (int64_t last = program_.layers.end() - 1; last >= program_.layers.first;) {
-    const int64_t first = std::max(last / segment_size * segment_size, program_.layers.first);
+  for (int64_t last = chunk_.layers.end() - 1; last >= chunk_.layers.first;) {
+    const int64_t first = std::max(last / segment_size * segment_size, chunk_.layers.first);
     if (by_segment) {
       const std::vector<BlockActivations> segment = recomputed_segment(blocks, first, last);
       for (int64_t layer = last; layer >= first; --layer) {
@@ -229,16 +231,19 @@ TensorId LlamaEmitter::backward_blocks(const std::vector<BlockActivations>& bloc
     last = first - 1;
   }
   stage_.clear();
-  reduce_bucket("small");
-  reduce_bucket("cut_vectors");
-  if (is_first_stage()) backward_embedding(gradient);
+  tape_.set_recomputing(false);
+  if (chunk_.begins_stage) {
+    reduce_bucket("small");
+    reduce_bucket("cut_vectors");
+  }
+  if (chunk_.begins_model) backward_embedding(gradient);
   finish_reductions();
   return gradient.stream;
 }
 
 TensorId LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const HeadActivations& head) {
   reduce_bucket("head");
-  if (!is_first_stage()) reduce_bucket("embedding");  // a tied head
+  if (!chunk_.begins_model) reduce_bucket("embedding");  // a tied head
   return backward_blocks(blocks, gradient_of_head(head));
 }
 

@@ -56,14 +56,21 @@ class LlamaEmitter {
         true;  ///< of the step's micro-batches: with ProgramOptions::shards_gradients others add to its pieces
   };
   void meet_ranks(const Meetings& meetings) { meetings_ = meetings; }
+  /// What a pipeline stage works on in one go; without stages all of the model.
+  struct Chunk {
+    StageLayers layers;
+    bool begins_model = true;  ///< the embedding comes before it
+    bool begins_stage = true;  ///< of the stage's chunks the first in forward and the last in backward
+  };
+  void take_chunk(const Chunk& chunk) { chunk_ = chunk; }
   /// From here on the blocks' linear layers multiply 8-bit copies. Needs ProgramOptions::fp8.
   void use_fp8();
   /// Gathers of weights that meet_ranks asked for, in front of whatever comes first.
   void start_gathers();
-  /// Embedding and all blocks; of a pipeline stage its own blocks, from the stream [N, C] that arrived where it is not
-  /// the first.
+  /// Embedding and all blocks; of a chunk its own blocks, from the stream [N, C] that arrived where it does not begin
+  /// the model.
   std::vector<BlockActivations> forward_blocks(TensorId arrived = {});
-  /// The stream [N, C] behind a stage's last block, for the next stage.
+  /// The stream [N, C] behind a chunk's last block, for the next stage.
   TensorId leaving_stream(const BlockActivations& last);
   /// Final norm, then for each chunk of rows: logits, loss, and with `training` their gradients.
   HeadActivations head_and_loss(const BlockActivations& last, bool training);
@@ -271,9 +278,8 @@ class LlamaEmitter {
   op::AttentionShape attention_shape(int64_t layer) const;
   LinearShape linear_shape(const Linear& linear, int64_t rows) const;
   std::string layer_name(int64_t layer, std::string_view name) const;
-  /// Where activations of a layer stand among those of the stage's blocks.
-  size_t place_of(int64_t layer) const { return static_cast<size_t>(layer - program_.layers.first); }
-  bool is_first_stage() const { return program_.options.stage_place().is_first(); }
+  /// Where activations of a layer stand among those of the chunk's blocks.
+  size_t place_of(int64_t layer) const { return static_cast<size_t>(layer - chunk_.layers.first); }
   int64_t num_tokens() const { return program_.tensors[batch_.ids].shape[0]; }
   bool casts_residual() const { return program_.options.residual != program_.options.compute; }
 
@@ -284,6 +290,7 @@ class LlamaEmitter {
   BatchTensors batch_;
   bool accumulate_;
   bool offloads_ = false;
+  Chunk chunk_;
   Meetings meetings_;
   bool has_started_gathers_ = false;
   std::vector<TensorId> whole_gradients_;    ///< of this tape, a bucket each; absent until something writes there

@@ -155,9 +155,9 @@ BlockActivations LlamaEmitter::forward_block(int64_t layer, TensorId stream, Ten
 std::vector<BlockActivations> LlamaEmitter::forward_blocks(TensorId arrived) {
   start_gathers();
   std::vector<BlockActivations> blocks;
-  TensorId stream = is_first_stage() ? look_up_embedding() : arrived;
+  TensorId stream = chunk_.begins_model ? look_up_embedding() : arrived;
   TensorId delta;
-  for (int64_t layer = program_.layers.first; layer < program_.layers.end(); ++layer) {
+  for (int64_t layer = chunk_.layers.first; layer < chunk_.layers.end(); ++layer) {
     await_weights(layer);
     blocks.push_back(forward_block(layer, stream, delta));
     store_input(blocks, layer);

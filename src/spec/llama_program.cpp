@@ -118,11 +118,22 @@ void validate_tensor_ranks(const ModelConfig& config, const ProgramOptions& opti
 }
 
 void validate_stages(const ModelConfig& config, const ProgramOptions& options) {
+  if (options.chunks < 1 || (options.stages == 1 && options.chunks > 1)) {
+    throw ConfigError("cluster.vpp", "needs several pipeline stages", options.chunks, "1, or set cluster.pp");
+  }
   if (options.stages == 1) return;
-  require_layers(config, options.stages);
+  require_layers(config, options.stages, options.chunks);
   if (options.micro_batches < 1 || options.accumulates != (options.micro_batches > 1)) {
     throw InternalError("micro_batches", "is not what the options say of accumulation", options.micro_batches,
                         options.accumulates ? "2 or more" : "1");
+  }
+  if (options.chunks > 1 && options.micro_batches % options.stages != 0) {
+    throw ConfigError("cluster.vpp", "interleaved stages take micro-batches in rounds of cluster.pp",
+                      "train.accumulation = " + std::to_string(options.micro_batches),
+                      "a multiple of " + std::to_string(options.stages), "or set cluster.vpp = 1");
+  }
+  if (options.chunks > 1 && options.shards_gradients) {
+    throw ConfigError("distribution.zero", "2 has no form for interleaved stages yet", 2, 1, "or set cluster.vpp = 1");
   }
   const std::string found = "cluster.pp = " + std::to_string(options.stages);
   if (options.fp8) {
@@ -382,8 +393,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     program.options.head_chunk_rows = sizes.preferred_head_chunk_rows(program.rank_config.vocab_size);
   }
   program.whole_params = make_param_table(config);
-  program.layers =
-      balanced_layers(config, options.stages, options.batch.max_length)[static_cast<size_t>(options.stage)];
+  program.layers = layers_of_stage(config, options.stage_place(), options.batch.max_length);
   program.params = stage_params(
       cut_param_table(program.whole_params, config, {.ranks = options.tensor_ranks, .rank = options.tensor_rank}),
       options.stage_place(), program.layers, config);

@@ -8,7 +8,7 @@
 namespace litespark {
 
 void LlamaEmitter::start_gathers() {
-  if (!meetings_.gathers_weights || has_started_gathers_) return;
+  if (!meetings_.gathers_weights || !chunk_.begins_stage || has_started_gathers_) return;
   has_started_gathers_ = true;
   start_late_gathers(tape_, program_);
 }

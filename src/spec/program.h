@@ -93,6 +93,7 @@ struct ProgramOptions {
   int64_t stages = 1;         ///< of the pipeline: ranks that hold different layers of a replica, each data_ranks x
                               ///< tensor_ranks times
   int64_t stage = 0;          ///< which of them this is; sizes and tapes depend on it
+  int64_t chunks = 1;         ///< ranges of layers that each stage holds
   int64_t micro_batches = 1;  ///< of a step, which several stages must know: they work on more than one at a time
 
   /// Of the whole run. Ranks that talk most are neighbours: first those of one replica's stage, then those with the
@@ -103,7 +104,7 @@ struct ProgramOptions {
   int64_t rank_of(int64_t data) const { return (stage * data_ranks + data) * tensor_ranks + tensor_rank; }
   /// Makes these the options of one of world_ranks() ranks.
   void take_place(int64_t rank);
-  StagePlace stage_place() const { return {.stages = stages, .stage = stage}; }
+  StagePlace stage_place() const { return {.stages = stages, .stage = stage, .chunks = chunks}; }
 };
 
 enum class Phase : uint8_t {
@@ -247,13 +248,13 @@ struct ReplicaTensors {
 struct Program {
   ModelConfig config;
   ProgramOptions options;
-  bool sizes_are_exact = false;   ///< BackendSizes::exact of the sizes it was built with
-  int64_t beyond_plan_bytes = 0;  ///< BackendSizes::beyond_plan_bytes of the same
-  bool packs = false;             ///< matmuls read packed copies of weights
-  ModelConfig rank_config;        ///< heads, F and V that this rank computes; `config` with one tensor-parallel rank
-  StageLayers layers;             ///< that this rank's stage holds
-  ParamTable params;              ///< as this rank stores them
-  ParamTable whole_params;        ///< the model's, the same rows and those of other stages: what files hold
+  bool sizes_are_exact = false;     ///< BackendSizes::exact of the sizes it was built with
+  int64_t beyond_plan_bytes = 0;    ///< BackendSizes::beyond_plan_bytes of the same
+  bool packs = false;               ///< matmuls read packed copies of weights
+  ModelConfig rank_config;          ///< heads, F and V that this rank computes; `config` with one tensor-parallel rank
+  std::vector<StageLayers> layers;  ///< that this rank's stage holds: a range for each of its chunks
+  ParamTable params;                ///< as this rank stores them
+  ParamTable whole_params;          ///< the model's, the same rows and those of other stages: what files hold
   TensorTable tensors;
   std::vector<ParamTensors> param_tensors;  ///< one an entry of params.params
   std::vector<ParamShard> shards;           ///< one an entry of params.params: what the optimizer updates

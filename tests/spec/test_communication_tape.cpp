@@ -65,8 +65,10 @@ Bytes bytes_of(const Program& program, TensorId id) {
 
 template <class Call>
 TensorId owned_by(const Call& call) {
-  if constexpr (std::is_same_v<Call, op::Exchange<TensorId>>) {
-    return call.received.has_value() ? call.received : call.sent;
+  if constexpr (std::is_same_v<Call, op::Send<TensorId>>) {
+    return call.sent;
+  } else if constexpr (std::is_same_v<Call, op::Receive<TensorId>>) {
+    return call.received;
   } else {
     return call.data;
   }

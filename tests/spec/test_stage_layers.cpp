@@ -50,9 +50,21 @@ TEST(StageLayers, TheHeadCountsForTheLayersThatItCosts) {
 }
 
 TEST(StageLayers, RefuseMoreStagesThanLayersByName) {
-  const std::string text = error_text<ConfigError>([] { balanced_layers(model(3, 100), 4, 32); });
+  const std::string text = error_text<ConfigError>([] { layers_of_stage(model(3, 100), {.stages = 4}, 32); });
   EXPECT_NE(text.find("cluster.pp"), std::string::npos) << text;
   EXPECT_NE(text.find("got 4, expected at most num_hidden_layers = 3"), std::string::npos) << text;
+}
+
+TEST(StageLayers, SeveralChunksAreEveryPthPart) {
+  const StagePlace second{.stages = 2, .stage = 1, .chunks = 3};
+  const std::vector<StageLayers> layers = layers_of_stage(model(6, 1), second, 32);
+  ASSERT_EQ(layers.size(), 3u);
+  for (size_t chunk = 0; chunk < 3; ++chunk) {
+    EXPECT_EQ(layers[chunk].first, static_cast<int64_t>(2 * chunk + 1));
+    EXPECT_EQ(layers[chunk].count, 1);
+  }
+  const std::string text = error_text<ConfigError>([&] { layers_of_stage(model(5, 1), second, 32); });
+  EXPECT_NE(text.find("[cluster.vpp]"), std::string::npos) << text;
 }
 
 TEST(StageLayers, EveryParameterIsHeldOnceButForATiedEmbedding) {
@@ -65,7 +77,7 @@ TEST(StageLayers, EveryParameterIsHeldOnceButForATiedEmbedding) {
       int64_t num_parameters = 0;
       for (int64_t stage = 0; stage < stages; ++stage) {
         const StagePlace place{.stages = stages, .stage = stage};
-        const StageLayers layers = balanced_layers(config, stages, 32)[static_cast<size_t>(stage)];
+        const std::vector<StageLayers> layers = layers_of_stage(config, place, 32);
         const ParamTable mine = stage_params(whole, place, layers, config);
         for (const ParamSpec& spec : mine.params) {
           held.insert(spec.name);

@@ -21,11 +21,12 @@ struct Layout {
   int64_t stages = 1;
   int64_t data_ranks = 1;
   int64_t tensor_ranks = 1;
+  int64_t chunks = 1;
 
   int ranks() const { return static_cast<int>(stages * data_ranks * tensor_ranks); }
   std::string text() const {
     return std::to_string(stages) + " stages x " + std::to_string(data_ranks) + " data ranks x " +
-           std::to_string(tensor_ranks) + " tensor ranks";
+           std::to_string(tensor_ranks) + " tensor ranks, chunks: " + std::to_string(chunks);
   }
 };
 
@@ -35,6 +36,7 @@ RankedRun run_of(const Layout& layout, int64_t micro_batches) {
   run.config.num_hidden_layers = 4;
   run.batches = twelve_batches();
   run.options.stages = layout.stages;
+  run.options.chunks = layout.chunks;
   run.options.tensor_ranks = layout.tensor_ranks;
   run.trainer.accumulation = micro_batches / layout.data_ranks;
   run.options.accumulates = run.trainer.accumulation > 1;
@@ -49,6 +51,7 @@ Outcome train(const Layout& layout, const RankedRun& run) {
 RankedRun with_layout(RankedRun run, const Layout& layout, int64_t micro_batches) {
   const RankedRun other = run_of(layout, micro_batches);
   run.options.stages = other.options.stages;
+  run.options.chunks = other.options.chunks;
   run.options.tensor_ranks = other.options.tensor_ranks;
   run.options.accumulates = other.options.accumulates;
   run.trainer.accumulation = other.trainer.accumulation;
@@ -127,10 +130,10 @@ TEST(PipelineRanks, GiveTheVeryBitsOfOneRankThatTakesTheSameMicroBatches) {
         RankedRun run = given.run;
         run.packs = packs;
         const Outcome expected = train({}, run);
-        for (const int64_t stages : {2, 4}) {
-          SCOPED_TRACE(given.name + (packs ? ", packed, " : ", ") + std::to_string(micro_batches) +
-                       " micro-batches, stages: " + std::to_string(stages));
-          const Layout layout{.stages = stages};
+        for (const Layout& layout : {Layout{.stages = 2}, Layout{.stages = 4}, Layout{.stages = 2, .chunks = 2}}) {
+          if (micro_batches < layout.chunks) continue;
+          SCOPED_TRACE(given.name + (packs ? ", packed, " : ", ") + std::to_string(micro_batches) + " micro-batches, " +
+                       layout.text());
           expect_same_bits(train(layout, with_layout(run, layout, micro_batches)), expected);
         }
       }
@@ -148,15 +151,28 @@ TEST(PipelineRanks, AnyNumberOfStagesTakesAnyNumberOfMicroBatches) {
   }
 }
 
+TEST(PipelineRanks, InterleavedStagesTakeWholeRounds) {
+  for (const int64_t micro_batches : {2, 4, 6}) {
+    const Outcome expected = train({}, run_of({}, micro_batches));
+    const Layout layout{.stages = 2, .chunks = 2};
+    expect_same_bits(train(layout, run_of(layout, micro_batches)), expected);
+  }
+  RankedRun deep = run_of({}, 3);
+  deep.config.num_hidden_layers = 7;
+  const Outcome expected = train({}, deep);
+  const Layout layout{.stages = 3, .chunks = 2};
+  expect_same_bits(train(layout, with_layout(deep, layout, 3)), expected);
+}
+
 // The head's part of a tied embedding's gradient is added once for all micro-batches, not in front of each lookup's.
 TEST(PipelineRanks, ATiedEmbeddingIsOneParameterOnTwoStages) {
   for (const int64_t micro_batches : {1, 4}) {
     RankedRun run = run_of({}, micro_batches);
     run.config.tie_word_embeddings = true;
     const Outcome expected = train({}, run);
-    for (const Layout& layout :
-         {Layout{.stages = 2}, Layout{.stages = 3}, Layout{.stages = 2, .data_ranks = 2}, Layout{.stages = 4}}) {
-      if (micro_batches < layout.data_ranks) continue;
+    for (const Layout& layout : {Layout{.stages = 2}, Layout{.stages = 3}, Layout{.stages = 2, .data_ranks = 2},
+                                 Layout{.stages = 4}, Layout{.stages = 2, .data_ranks = 2, .chunks = 2}}) {
+      if (micro_batches < layout.data_ranks * layout.chunks) continue;
       SCOPED_TRACE(layout.text());
       expect_near(train(layout, with_layout(run, layout, micro_batches)), expected, 2e-7, 2e-5);
     }
@@ -214,8 +230,11 @@ TEST(PipelineRanks, ComposeWithTensorRanks) {
 }
 
 TEST(PipelineRanks, ComposeWithDataAndTensorRanksAtOnce) {
-  const Layout layout{.stages = 2, .data_ranks = 2, .tensor_ranks = 2};
-  expect_near(train(layout, run_of(layout, 4)), train({}, run_of({}, 4)), 2e-7, 2e-5);
+  const Outcome expected = train({}, run_of({}, 4));
+  for (const int64_t chunks : {1, 2}) {
+    const Layout layout{.stages = 2, .data_ranks = 2, .tensor_ranks = 2, .chunks = chunks};
+    expect_near(train(layout, run_of(layout, 4)), expected, 2e-7, 2e-5);
+  }
 }
 
 TEST(PipelineRanks, ComposeWithAGradientCache) {
@@ -253,8 +272,8 @@ class BatchList final : public BatchSource {
 
 TEST(PipelineRanks, EvaluateLikeOneAndTrainOnAfterwards) {
   std::optional<EvalResult> expected;
-  for (const Layout& layout :
-       {Layout{}, Layout{.stages = 2}, Layout{.stages = 3}, Layout{.stages = 2, .data_ranks = 2}}) {
+  for (const Layout& layout : {Layout{}, Layout{.stages = 2}, Layout{.stages = 3}, Layout{.stages = 2, .data_ranks = 2},
+                               Layout{.stages = 2, .chunks = 2}}) {
     SCOPED_TRACE(layout.text());
     std::mutex mutex;
     on_ranks(layout.ranks(), run_of(layout, 2), [&](TinyRun& mine) {
@@ -279,8 +298,8 @@ TEST(PipelineRanks, ANanOnOneStageSkipsTheStepOnAll) {  // fault:C1
       const Program& program = mine.executor.program();
       const auto stage = static_cast<size_t>(program.options.stage);
       const ParamRole role = ParamRole::kAttentionNorm;
-      const int64_t whole = *program.whole_params.find(role, program.layers.first);
-      std::vector<float> norm = get_parameter(mine.executor, *program.params.find(role, program.layers.first));
+      const int64_t whole = *program.whole_params.find(role, program.layers.front().first);
+      std::vector<float> norm = get_parameter(mine.executor, *program.params.find(role, program.layers.front().first));
       const float kept = norm[0];
       for (int step = 0; step < 3; ++step) {
         norm[0] = static_cast<int>(stage) == poisoned && step == 1 ? std::nanf("") : kept;
@@ -353,13 +372,15 @@ Outcome train_and_save(const Layout& layout, MasterWeights master, SavedRun& sav
 
 TEST(PipelineRanks, SaveWhatAnyOtherLayoutResumesFrom) {
   for (const auto master : {MasterWeights::kF32, MasterWeights::kBF16Remainder}) {
-    for (const Layout& saving : {Layout{.stages = 2, .data_ranks = 2}, Layout{.stages = 2, .tensor_ranks = 2}}) {
+    for (const Layout& saving :
+         {Layout{.stages = 2, .data_ranks = 2, .chunks = 2}, Layout{.stages = 2, .tensor_ranks = 2}}) {
       SCOPED_TRACE("saved by " + saving.text());
       SavedRun saved;
       const Outcome expected = train_and_save(saving, master, saved);
       std::vector<double> losses;
       for (const Layout& layout : {Layout{}, Layout{.stages = 2}, Layout{.stages = 4}, Layout{.data_ranks = 2},
-                                   Layout{.stages = 2, .data_ranks = 2}, Layout{.stages = 2, .tensor_ranks = 2}}) {
+                                   Layout{.stages = 2, .data_ranks = 2}, Layout{.stages = 2, .tensor_ranks = 2},
+                                   Layout{.stages = 2, .chunks = 2}}) {
         SCOPED_TRACE("resumed by " + layout.text());
         on_ranks(layout.ranks(), saved_run_of(layout, master), [&](TinyRun& mine) {
           const ResumedState state = read_checkpoint(saved.store.path_of(2), saved.context(mine), mine.executor);

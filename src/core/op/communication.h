@@ -65,21 +65,36 @@ struct AllGather {
   }
 };
 
-/// `sent` goes to a neighbouring stage while `received` comes from it; one of them may be absent. Any shapes: the
-/// neighbour makes the same call with the two the other way round. Starts when the ops before it are done; until the
-/// CommWait of the same call `sent` may be read and `received` belongs to it.
+/// `sent` goes to a neighbouring stage, which receives it by an op of its own; stages stand in a ring. Starts when the
+/// ops before it are done; until the CommWait of the same call `sent` may be read.
 template <class T>
-struct Exchange {
-  static constexpr std::string_view kName = "exchange";
+struct Send {
+  static constexpr std::string_view kName = "send";
   static constexpr bool kIsCommunication = true;
-  T received, sent;
+  T sent;
   int neighbour = 1;  ///< 1: the next stage; -1: the one before
   int call = 0;
 
   template <class F>
   auto map(F&& f) const {
-    return Exchange<decltype(f.in("sent", sent))>{
-        .received = f.out("received", received), .sent = f.in("sent", sent), .neighbour = neighbour, .call = call};
+    return Send<decltype(f.in("sent", sent))>{.sent = f.in("sent", sent), .neighbour = neighbour, .call = call};
+  }
+};
+
+/// `received` = what a neighbouring stage sends, of the same shape. What goes from one stage to another is received in
+/// the order in which it was sent. Until the CommWait of the same call `received` belongs to it.
+template <class T>
+struct Receive {
+  static constexpr std::string_view kName = "receive";
+  static constexpr bool kIsCommunication = true;
+  T received;
+  int neighbour = -1;  ///< as of Send
+  int call = 0;
+
+  template <class F>
+  auto map(F&& f) const {
+    return Receive<decltype(f.out("received", received))>{
+        .received = f.out("received", received), .neighbour = neighbour, .call = call};
   }
 };
 
