@@ -7,6 +7,7 @@
 #include "plan/forecast_report.h"
 #include "plan/memory_table.h"
 #include "plan/run_advice.h"
+#include "plan/stage_plan.h"
 #include "plan/tape_counts.h"
 #include "plan_forecast.h"
 #include "plan_validation.h"
@@ -80,12 +81,14 @@ class PlanCommand final : public Command {
       refusal = error;
     }
     const RunConfig& config = settled.config;
-    const Program program = make_llama_program(model, planned_options(config), sizes.get());
-    const RunForecast forecast = make_forecast(request_, config, model, program);
-    print(settled, program, forecast, widths_of_run(widths_, config, model));
+    const StagePlan stages = plan_stages(model, planned_options(config), sizes.get());
+    const RunForecast forecast = make_forecast(request_, config, model, stages.program);
+    const std::optional<Program> whole = whole_replica(stages, model, sizes.get());
+    print(settled, stages, count_micro_batch(whole ? *whole : stages.program), forecast,
+          widths_of_run(widths_, config, model));
     write_files(request_, forecast, config);
     if (refusal) throw *refusal;
-    if (!forecast.goes_by_tape && !forecast.fits()) {
+    if (!forecast.has_tapes && !forecast.fits()) {
       throw ConfigError(
           "cluster", "the run does not fit", bytes_text(static_cast<int64_t>(forecast.memory_bytes)),
           bytes_text(static_cast<int64_t>(forecast.hardware.memory_bytes())) + " of a " + forecast.hardware.name,
@@ -111,8 +114,19 @@ class PlanCommand final : public Command {
     return parse_size("--device-memory", device_memory_);
   }
 
-  void print(const SettledRun& settled, const Program& program, const RunForecast& forecast,
-             const RunWidths& widths) const {
+  /// What a micro-batch takes on all pipeline stages together; nullopt: one stage is all.
+  static std::optional<Program> whole_replica(const StagePlan& stages, const ModelConfig& model,
+                                              const BackendSizes& sizes) {
+    ProgramOptions options = stages.program.options;
+    if (options.stages == 1) return std::nullopt;
+    options.stages = options.chunks = 1;
+    options.stage = 0;
+    return make_llama_program(model, options, sizes);
+  }
+
+  void print(const SettledRun& settled, const StagePlan& stages, const WorkCounter& micro_batch,
+             const RunForecast& forecast, const RunWidths& widths) const {
+    const Program& program = stages.program;
     if (request_.csv) {
       std::cout << forecast_csv_head() << forecast_csv(forecast) << std::flush;
       return;
@@ -122,17 +136,16 @@ class PlanCommand final : public Command {
     if (request_.search) question = search_question(request_, forecast);
     if (json_) {
       std::cout << "{\"model\": {\"parameters\": " << program.whole_params.num_parameters
-                << "}, \"memory\": " << memory_table_json(table)
-                << ", \"micro_batch\": " << counts_json(count_micro_batch(program))
-                << ", \"forecast\": " << forecast_json(forecast);
+                << "}, \"memory\": " << memory_table_json(table) << ", \"stages\": " << stages_json(stages)
+                << ", \"micro_batch\": " << counts_json(micro_batch) << ", \"forecast\": " << forecast_json(forecast);
       if (question) std::cout << ", \"search\": " << search_json(search_layouts(*question));
       if (widths.advice) std::cout << ", \"widths\": " << widths_json(*widths.advice);
       std::cout << "}\n" << std::flush;
       return;
     }
     std::cout << settled.note << run_headline(settled.config, program) << "\n"
-              << format_memory_table(table) << "\n"
-              << counts_text(count_micro_batch(program)) << "\n"
+              << stages_text(stages) << format_memory_table(table) << "\n"
+              << counts_text(micro_batch) << "\n"
               << forecast_text(forecast);
     if (question) std::cout << "\n" << search_text(search_layouts(*question), *question);
     if (!widths.note.empty()) std::cout << "\n" << widths.note;

@@ -15,6 +15,7 @@
 #include "meter/carbon.h"
 #include "model/self_test.h"
 #include "plan/forecast_report.h"
+#include "plan/stage_plan.h"
 #include "plan_forecast.h"
 #include "report/page.h"
 #include "run_memory.h"
@@ -175,6 +176,7 @@ class TrainCommand final : public Command {
     check_tokenizer(config);
     const ModelConfig model = model_of(config);
     require_cut(model, config.cluster.tp);
+    require_layers(model, config.cluster.pp, config.cluster.vpp);
     if (config.cluster.gpus > 1 && !place) {
       if (!config.distribution.secret_file.empty()) {
         throw ConfigError("distribution.secret_file",
@@ -236,11 +238,13 @@ class TrainCommand final : public Command {
     config = settled.config;
     std::cout << settled.note;
     (void)share_choices(ranks, backend, {.config = config, .checkpoint = start.checkpoint});
-    Program program = make_llama_program(model, training_options(config), backend.sizes());
+    const ProgramOptions options = training_options(config);
+    const StagePlan stages = plan_stages(model, options, backend.sizes());
+    Program program = stages.fullest == 0 ? stages.program : make_llama_program(model, options, backend.sizes());
     const std::string headline = run_headline(config, program);
     std::cout << headline << decay_groups_text(program.whole_params) << "\n"
-              << memory.plan(program, headline.substr(0, headline.find('\n'))) << std::endl;
-    write_forecast(config, model, program, backend);
+              << stages_text(stages) << memory.plan(program, headline.substr(0, headline.find('\n'))) << std::endl;
+    write_forecast(config, model, stages.program, backend);
     TrainingRun training(config, std::move(start), std::move(program), backend, memory, ranks);
     tuning.keep(backend);
     const RunEnd end = training.run();
@@ -253,9 +257,10 @@ class TrainCommand final : public Command {
     require_right_matmul(backend, given.precision.compute);
     const SharedChoices choices = share_choices(&ranks, backend, {.config = given, .checkpoint = {}});
     ProgramOptions options = training_options(choices.config);
-    options.data_rank = ranks.rank() / options.tensor_ranks;
-    options.tensor_rank = ranks.rank() % options.tensor_ranks;
+    options.take_place(ranks.rank());
     Program program = make_llama_program(model, options, backend.sizes());
+    // The first rank has chosen for what it runs itself; other pipeline stages have more.
+    if (choices.checkpoint) backend.set_tuning(read_checkpoint_tuning(*choices.checkpoint));
     backend.set_tuning(from_first_rank(&ranks, backend, std::map<std::string, std::string>{}));
     TrainingRun training(choices.config,
                          {.store = CheckpointStore(fs::path(choices.config.out) / "checkpoints"),

@@ -29,6 +29,16 @@ void require_same_inputs(const RunIdentity& mine, const RunIdentity& first) {
   }
 }
 
+/// Choices of the first rank of each pipeline stage: stages have products that others have not.
+std::map<std::string, std::string> tuning_of_stages(ProgramOptions options, Communicator* ranks, Backend& backend) {
+  std::map<std::string, std::string> choices = backend.tuning();
+  options.data_rank = options.tensor_rank = 0;
+  for (options.stage = 0; options.stages > 1 && options.stage < options.stages; ++options.stage) {
+    choices.merge(from_rank(static_cast<int>(options.world_rank()), ranks, backend, backend.tuning()));
+  }
+  return choices;
+}
+
 void warn(int64_t step, const std::vector<std::string>& warnings, MetricsLog& metrics, Progress& progress) {
   for (const std::string& warning : warnings) {
     metrics.add_warning(step, warning);
@@ -65,6 +75,7 @@ TrainingRun::TrainingRun(const RunConfig& config, Start start, Program program, 
   RunIdentity inputs = context_.identity;
   if (eval_source_) inputs["held-out data"] = eval_source_->fingerprint();
   require_same_inputs(inputs, from_first_rank(ranks, backend, inputs));
+  context_.tuning.merge(tuning_of_stages(executor_.program().options, ranks, backend));
   if (is_first()) clean_store();
   if (start.checkpoint) {
     const ResumedState resumed = read_checkpoint(*start.checkpoint, context_, executor_);

@@ -20,6 +20,38 @@ void require_ranks(const ProgramOptions& options, const Communicator* communicat
                       text(options.world_rank(), options.world_ranks()));
 }
 
+/// A rank's group of one kind: how many ranks such groups have, and a number that tells this one from the others.
+struct GroupPlace {
+  int64_t size = 1;
+  int color = 0;
+};
+
+GroupPlace place_in(op::CommGroup group, const Program& program) {
+  const ProgramOptions& options = program.options;
+  const int64_t replica_part = options.data_rank * options.tensor_ranks + options.tensor_rank;
+  const auto place = [](int64_t size, int64_t color) { return GroupPlace{size, static_cast<int>(color)}; };
+  switch (group) {
+    case op::CommGroup::kData:
+      return place(options.data_ranks, options.stage * options.tensor_ranks + options.tensor_rank);
+    case op::CommGroup::kTensor:
+      return place(options.tensor_ranks, options.stage * options.data_ranks + options.data_rank);
+    case op::CommGroup::kStages: return place(options.stages, replica_part);
+    case op::CommGroup::kEnds: {
+      if (options.stages == 1 || !program.config.tie_word_embeddings) return place(1, 0);
+      const bool is_end = options.stage_place().is_first() || options.stage_place().is_last();
+      // Stages between them make the call that splits and never use what it gives.
+      return place(2, is_end ? replica_part : options.data_ranks * options.tensor_ranks);
+    }
+    case op::CommGroup::kWorld: return place(options.world_ranks(), 0);
+  }
+  throw InternalError("executor", "unknown group of ranks", static_cast<int>(group), "a CommGroup");
+}
+
+/// The rank that is so many places further; the first comes behind the last.
+int in_ring(const Communicator& among, int places) {
+  return (among.rank() + places + among.size()) % among.size();
+}
+
 }  // namespace
 
 Executor::Executor(Program program, Backend& backend, Communicator* communicator)
@@ -28,9 +60,11 @@ Executor::Executor(Program program, Backend& backend, Communicator* communicator
   persistent_ = backend_.allocate(program_.memory->persistent_bytes());
   arena_ = backend_.allocate(program_.memory->arena_bytes());
   if (program_.memory->host_bytes() > 0) host_ = backend_.allocate_pinned(program_.memory->host_bytes());
-  const BatchTensors& batch = program_.batch;
-  batch_upload_ =
-      backend_.make_staged_upload(tensor(batch.block), batch.staging.has_value() ? tensor(batch.staging) : Tensor{});
+  for (int64_t micro = 0; micro <= std::ssize(program_.later_batches); ++micro) {
+    const BatchTensors& batch = program_.batch_of(micro);
+    batch_uploads_.push_back(
+        backend_.make_staged_upload(tensor(batch.block), batch.staging.has_value() ? tensor(batch.staging) : Tensor{}));
+  }
   if (program_.rope_table.has_value()) {
     const std::vector<float> rope =
         rope_table(program_.config.rope, program_.config.head_dim, program_.tensors[program_.rope_table].shape[0]);
@@ -40,26 +74,19 @@ Executor::Executor(Program program, Backend& backend, Communicator* communicator
 }
 
 void Executor::form_groups() {
-  const ProgramOptions& options = program_.options;
   has_groups_ = true;
-  if (options.data_ranks == 1 || options.tensor_ranks == 1) return;
-  tensor_group_ = communicator_->split(static_cast<int>(options.data_rank));
-  data_group_ = communicator_->split(static_cast<int>(options.tensor_rank));
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    const GroupPlace place = place_in(static_cast<op::CommGroup>(group), program_);
+    const bool is_world = place.size == program_.options.world_ranks();
+    if (place.size > 1 && !is_world) groups_[group] = communicator_->split(place.color);
+  }
 }
 
 Communicator* Executor::communicator(op::CommGroup group) const {
   if (!has_groups_) throw InternalError("executor", "the ranks' groups come with the first phase");
-  const ProgramOptions& options = program_.options;
-  switch (group) {
-    case op::CommGroup::kData:
-      if (options.data_ranks == 1) return nullptr;
-      return data_group_ ? data_group_.get() : communicator_;
-    case op::CommGroup::kTensor:
-      if (options.tensor_ranks == 1) return nullptr;
-      return tensor_group_ ? tensor_group_.get() : communicator_;
-    case op::CommGroup::kWorld: return communicator_;
-  }
-  throw InternalError("executor", "unknown group of ranks", static_cast<int>(group), "a CommGroup");
+  if (place_in(group, program_).size == 1) return nullptr;
+  const std::unique_ptr<Communicator>& own = groups_[static_cast<size_t>(group)];
+  return own ? own.get() : communicator_;
 }
 
 void Executor::bind_phase(Phase phase, const Tape& tape) {
@@ -124,6 +151,16 @@ void Executor::communicate(const op::ReduceScatter<Tensor>& op) {
 void Executor::communicate(const op::AllGather<Tensor>& op) {
   Communicator* const among = communicator(op.group);
   calls_[static_cast<size_t>(op.call)] = {among, among->all_gather(op.data, op.shard)};
+}
+
+void Executor::communicate(const op::Send<Tensor>& op) {
+  Communicator* const among = communicator(op::CommGroup::kStages);
+  calls_[static_cast<size_t>(op.call)] = {among, among->exchange({}, 0, op.sent, in_ring(*among, op.neighbour))};
+}
+
+void Executor::communicate(const op::Receive<Tensor>& op) {
+  Communicator* const among = communicator(op::CommGroup::kStages);
+  calls_[static_cast<size_t>(op.call)] = {among, among->exchange(op.received, in_ring(*among, op.neighbour), {}, 0)};
 }
 
 void Executor::communicate(const op::CommWait<Tensor>& op) {
@@ -224,18 +261,19 @@ void Executor::read(TensorId id, void* destination, int64_t bytes) const {
   waiting([&] { backend_.copy_to_host(destination, tensor(id).data, bytes); });
 }
 
-void Executor::upload_batch(std::span<const HostTensor> tensors) {
+void Executor::upload_batch(std::span<const HostTensor> tensors, int64_t micro_batch) {
   std::array<StagedUpload::Part, 8> parts;
   if (tensors.size() > parts.size()) {
     throw InternalError("upload_batch", "too many tensors", tensors.size(), parts.size());
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto [root, offset_bytes] = program_.tensors.root(tensors[i].id);
-    if (root != program_.batch.block) throw InternalError(program_.tensors[tensors[i].id].name, "no part of the batch");
+    if (root != program_.batch_of(micro_batch).block)
+      throw InternalError(program_.tensors[tensors[i].id].name, "no part of the batch");
     parts[i] = {
         .offset_bytes = offset_bytes, .source = tensors[i].data, .bytes = program_.tensors[tensors[i].id].bytes()};
   }
-  batch_upload_->fill(std::span(parts).first(tensors.size()));
+  batch_uploads_.at(static_cast<size_t>(micro_batch))->fill(std::span(parts).first(tensors.size()));
 }
 
 StepState Executor::read_state() const {

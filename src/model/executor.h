@@ -71,9 +71,9 @@ class Executor {
     TensorId id;
     const void* data = nullptr;
   };
-  /// Fills tensors of Program::batch, whole ones, in one go; waits neither for ops nor for the copy. The host's memory
-  /// may be reused at once.
-  void upload_batch(std::span<const HostTensor> tensors);
+  /// Fills tensors of one of Program::batch_of, whole ones, in one go; waits neither for ops nor for the copy. The
+  /// host's memory may be reused at once.
+  void upload_batch(std::span<const HostTensor> tensors, int64_t micro_batch = 0);
 
   StepState read_state() const;
   void write_state(const StepState& state);
@@ -119,6 +119,8 @@ class Executor {
   void communicate(const op::AllReduce<Tensor>& op);
   void communicate(const op::ReduceScatter<Tensor>& op);
   void communicate(const op::AllGather<Tensor>& op);
+  void communicate(const op::Send<Tensor>& op);
+  void communicate(const op::Receive<Tensor>& op);
   void communicate(const op::CommWait<Tensor>& op);
   std::string last_issued_text() const;
   [[noreturn]] void rethrow_late(const DeviceError& error) const;
@@ -132,13 +134,14 @@ class Executor {
     CommTicket ticket;
   };
   Communicator* communicator_;
-  std::unique_ptr<Communicator> tensor_group_, data_group_;  ///< where they are not all ranks
+  /// Those of this rank, by op::CommGroup; absent where they are all ranks, or this one alone.
+  std::array<std::unique_ptr<Communicator>, op::kNumCommGroups> groups_;
   bool has_groups_ = false;
   std::vector<Call> calls_;  ///< under way, by the number that the tape gives them
   std::unique_ptr<DeviceMemory> persistent_;
   std::unique_ptr<DeviceMemory> arena_;
-  std::unique_ptr<DeviceMemory> host_;  ///< pinned; absent when the plan has no host tensors
-  std::unique_ptr<StagedUpload> batch_upload_;
+  std::unique_ptr<DeviceMemory> host_;                        ///< pinned; absent when the plan has no host tensors
+  std::vector<std::unique_ptr<StagedUpload>> batch_uploads_;  ///< one for each of Program::batch_of
   std::vector<BoundPhase> phases_;
   OpObserver* observer_ = nullptr;
   DeviceTimer* wait_timer_ = nullptr;

@@ -2,6 +2,7 @@
 #include "model/gather.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "core/bf16_rounding.h"
@@ -117,30 +118,127 @@ std::vector<std::vector<float>> tell_tensor_ranks(Executor& executor, const Buck
   return told;
 }
 
-/// The table of every tensor-parallel rank.
+/// The table of every tensor-parallel rank of this rank's stage.
 std::vector<ParamTable> tables_of_ranks(const Program& program) {
   std::vector<ParamTable> tables;
-  const int64_t ranks = program.options.tensor_ranks;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    tables.push_back(cut_param_table(program.whole_params, program.config, {.ranks = ranks, .rank = rank}));
+  const ProgramOptions& options = program.options;
+  for (int64_t rank = 0; rank < options.tensor_ranks; ++rank) {
+    ParamTable cut =
+        cut_param_table(program.whole_params, program.config, {.ranks = options.tensor_ranks, .rank = rank});
+    tables.push_back(stage_params(std::move(cut), options.stage_place(), program.layers, program.config));
   }
   return tables;
+}
+
+/// Which of the stages sends a parameter to the first: of two that hold it the earlier one.
+int64_t sending_stage(const Program& program, const ParamSpec& spec) {
+  StagePlace place = program.options.stage_place();
+  const int64_t length = program.options.batch.max_length;
+  for (place.stage = 0; !holds_param(place, layers_of_stage(program.config, place, length), program.config, spec);) {
+    ++place.stage;
+  }
+  return place.stage;
+}
+
+/// What the first ranks of all stages tell that of the first stage, through memory that is free between two steps.
+class StageMessages {
+ public:
+  explicit StageMessages(Executor& executor)
+      : executor_(executor), stages_(*executor.communicator(op::CommGroup::kStages)) {
+    for (const Bucket& bucket : executor.program().buckets) {
+      const Tensor room = room_of(executor, bucket);
+      if (!room_.has_value() || room.bytes() > room_.bytes()) room_ = room;
+    }
+    step_ = smallest_room() / static_cast<int64_t>(sizeof(float));
+  }
+
+  void send(std::span<const float> values) {
+    for_parts(std::ssize(values), [&](int64_t first, const Tensor& part) {
+      executor_.backend().copy_to_device(part.data, values.data() + first, part.bytes());
+      stages_.wait(stages_.exchange({}, 0, part, 0));
+    });
+  }
+
+  /// `count` values of a stage, into `values` where it has room for them.
+  void receive(int64_t stage, int64_t count, std::span<float> values) {
+    for_parts(count, [&](int64_t first, const Tensor& part) {
+      stages_.wait(stages_.exchange(part, static_cast<int>(stage), {}, 0));
+      if (!values.empty()) copy_out(executor_, values.data() + first, part.data, part.bytes());
+    });
+  }
+
+ private:
+  /// Of all stages, which need not have buckets of one size.
+  int64_t smallest_room() {
+    const int64_t own = room_.bytes();
+    const auto bytes = static_cast<int64_t>(sizeof(own));
+    std::vector<int64_t> all(static_cast<size_t>(stages_.size()));
+    const Tensor gathered{.data = room_.data, .dtype = DType::kI64, .shape = {stages_.size()}, .device = room_.device};
+    const Tensor part{.data = static_cast<std::byte*>(room_.data) + stages_.rank() * bytes,
+                      .dtype = DType::kI64,
+                      .shape = {1},
+                      .device = room_.device};
+    executor_.backend().copy_to_device(part.data, &own, bytes);
+    stages_.wait(stages_.all_gather(gathered, part));
+    copy_out(executor_, all.data(), gathered.data, gathered.bytes());
+    return *std::min_element(all.begin(), all.end());
+  }
+
+  template <class Body>
+  void for_parts(int64_t count, const Body& body) {
+    for (int64_t first = 0; first < count; first += step_) {
+      body(first, Tensor{.data = room_.data,
+                         .dtype = DType::kF32,
+                         .shape = {std::min(step_, count - first)},
+                         .device = room_.device});
+    }
+  }
+
+  Executor& executor_;
+  Communicator& stages_;
+  Tensor room_;
+  int64_t step_ = 0;  ///< elements of a message
+};
+
+/// A stage's values by row of Program::whole_params.
+using StageValues = std::map<size_t, std::vector<float>>;
+
+/// Brings what the first rank of each stage has joined to that of the first.
+void tell_first_stage(Executor& executor, const StageValues& own, std::span<float> flat) {
+  const Program& program = executor.program();
+  StageMessages messages(executor);
+  for (size_t index = 0; index < program.whole_params.params.size(); ++index) {
+    const ParamSpec& spec = program.whole_params.params[index];
+    const int64_t stage = sending_stage(program, spec);
+    if (stage == 0) continue;
+    if (stage == program.options.stage) messages.send(own.at(index));
+    if (program.options.stage > 0) continue;
+    messages.receive(stage, spec.shape.num_elements(), flat.empty() ? flat : values_in(flat, spec));
+  }
 }
 
 /// Brings `join`'s values of each bucket together from all ranks, into the whole model's order.
 template <class Join>
 void gather(Executor& executor, std::span<float> flat, const Join& join) {
   const Program& program = executor.program();
-  const bool has_tensor_peers = program.options.tensor_ranks > 1;
-  const bool keeps = !flat.empty();
+  const ProgramOptions& options = program.options;
+  const bool has_tensor_peers = options.tensor_ranks > 1;
+  const bool is_told_by_stages = options.stages > 1 && options.data_rank == 0 && options.tensor_rank == 0;
+  const bool joins = !flat.empty() || (is_told_by_stages && options.stage > 0);
   const std::vector<ParamTable> tables = tables_of_ranks(program);
+  StageValues own;
   for (const Bucket& bucket : program.buckets) {
-    std::vector<std::vector<float>> stored = {join(bucket, keeps || has_tensor_peers)};
-    if (has_tensor_peers) stored = tell_tensor_ranks(executor, bucket, stored.front(), keeps);
-    if (!keeps) continue;
+    std::vector<std::vector<float>> stored = {join(bucket, joins || has_tensor_peers)};
+    if (has_tensor_peers) stored = tell_tensor_ranks(executor, bucket, stored.front(), joins);
+    if (!joins) continue;
     for_params(bucket, [&](int64_t param, size_t begin) {
       const auto index = static_cast<size_t>(param);
-      const std::span<float> values = values_in(flat, program.whole_params.params[index]);
+      const ParamSpec& held = program.params.params[index];
+      const auto whole = static_cast<size_t>(*program.whole_params.find(held.role, held.layer));
+      const ParamSpec& model = program.whole_params.params[whole];
+      std::vector<float>& room = own[whole];
+      if (flat.empty()) room.resize(static_cast<size_t>(model.shape.num_elements()));
+      const std::span<float> values = flat.empty() ? std::span(room) : values_in(flat, model);
       for (size_t rank = 0; rank < stored.size(); ++rank) {
         const ParamSpec& spec = tables[rank].params[index];
         const auto count = static_cast<size_t>(spec.shape.num_elements());
@@ -148,6 +246,7 @@ void gather(Executor& executor, std::span<float> flat, const Join& join) {
       }
     });
   }
+  if (is_told_by_stages) tell_first_stage(executor, own, flat);
 }
 
 }  // namespace

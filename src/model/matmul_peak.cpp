@@ -35,7 +35,8 @@ struct Product {
 };
 
 std::vector<Product> forward_products(const Executor& executor) {
-  const Tape* const tape = executor.program().tape(Phase::kTrainFirst);
+  const Phase phase = executor.program().options.stages > 1 ? Phase::kTrainStep : Phase::kTrainFirst;
+  const Tape* const tape = executor.program().tape(phase);
   if (tape == nullptr) throw InternalError("matmul_peak", "the program does not train");
   std::vector<Product> products;
   std::map<const void*, op::PackWeight<Tensor>> packs;

@@ -158,11 +158,13 @@ void set_parameter(Executor& executor, int64_t param, std::span<const float> val
   if (std::ssize(values) != whole.shape.num_elements()) {
     throw InternalError("weights", "values of a parameter", values.size(), whole.shape.num_elements());
   }
-  const ParamSpec& spec = executor.program().params.params[index];
-  if (!spec.cut) return set_part(executor, param, 0, values);
+  const std::optional<int64_t> held = executor.program().held_param(param);
+  if (!held) return;
+  const ParamSpec& spec = executor.program().params.params[static_cast<size_t>(*held)];
+  if (!spec.cut) return set_part(executor, *held, 0, values);
   std::vector<float> stored(static_cast<size_t>(spec.shape.num_elements()));
   cut_values(spec, values, stored);
-  set_part(executor, param, 0, stored);
+  set_part(executor, *held, 0, stored);
 }
 
 void read_parameter(const Executor& executor, int64_t param, std::span<float> values, SideReader* side) {
@@ -210,6 +212,7 @@ void load_weights(Executor& executor, const std::filesystem::path& folder) {
   weights.check(executor.program().config, executor.program().whole_params);
   const std::vector<ParamSpec>& params = executor.program().whole_params.params;
   for (size_t index = 0; index < params.size(); ++index) {
+    if (!executor.program().held_param(static_cast<int64_t>(index))) continue;
     std::vector<float> values(static_cast<size_t>(params[index].shape.num_elements()));
     weights.read_parameter(params[index], values);
     set_parameter(executor, static_cast<int64_t>(index), values);
@@ -218,15 +221,18 @@ void load_weights(Executor& executor, const std::filesystem::path& folder) {
 }
 
 void initialise_weights(Executor& executor, uint64_t seed) {
-  const std::vector<ParamSpec>& params = executor.program().params.params;
+  const Program& program = executor.program();
   std::vector<float> piece;
-  for (size_t index = 0; index < params.size(); ++index) {
-    const RandomStream random(seed, kFirstWeightStream + index);
-    const int64_t count = params[index].shape.num_elements();
+  for (int64_t whole = 0; whole < std::ssize(program.whole_params.params); ++whole) {
+    const std::optional<int64_t> held = program.held_param(whole);
+    if (!held) continue;
+    const ParamSpec& spec = program.params.params[static_cast<size_t>(*held)];
+    const RandomStream random(seed, kFirstWeightStream + static_cast<uint64_t>(whole));
+    const int64_t count = spec.shape.num_elements();
     for (int64_t first = 0; first < count; first += kInitPiece) {
       piece.resize(static_cast<size_t>(std::min(kInitPiece, count - first)));
-      draw_initial_values(params[index], random, first, piece);
-      set_part(executor, static_cast<int64_t>(index), first, piece);
+      draw_initial_values(spec, random, first, piece);
+      set_part(executor, *held, first, piece);
     }
   }
   pack_weights(executor);

@@ -16,12 +16,12 @@ namespace litespark {
 /// stream, so its values do not depend on the others. Runs Phase::kPack.
 void initialise_weights(Executor& executor, uint64_t seed);
 
-/// Sets one parameter from the f32 values of the whole model's, in whatever form the program keeps it (MasterWeights),
-/// the bf16 copy beside its master included; of a cut parameter this rank takes its part. Call pack_weights after the
-/// last one.
+/// Sets one parameter, a row of Program::whole_params, from its f32 values, in whatever form the program keeps it
+/// (MasterWeights), the bf16 copy beside its master included; of a cut parameter this rank takes its part, and of one
+/// that another pipeline stage holds nothing. Call pack_weights after the last one.
 void set_parameter(Executor& executor, int64_t param, std::span<const float> values);
-/// The f32 values of one parameter as this rank stores it, exact in every form. `side`: read beside the ops, by another
-/// thread. Throws InternalError when this rank holds only a piece of them (model/gather.h).
+/// The f32 values of one parameter, a row of Program::params, as this rank stores it, exact in every form. `side`: read
+/// beside the ops, by another thread. Throws InternalError when this rank holds only a piece of them (model/gather.h).
 void read_parameter(const Executor& executor, int64_t param, std::span<float> values, SideReader* side = nullptr);
 std::vector<float> get_parameter(const Executor& executor, int64_t param);
 /// The unnormalised gradient that the last backward left.

@@ -12,6 +12,11 @@ void check_pieces(const OpCheck& check, const Tensor& data, const Tensor& shard,
   check.that(call >= 0, "the call is negative");
 }
 
+void check_neighbour(const OpCheck& check, int neighbour, int call) {
+  check.that(neighbour == 1 || neighbour == -1, "the stage is no neighbour");
+  check.that(call >= 0, "the call is negative");
+}
+
 }  // namespace
 
 void check_contract(const op::AllReduce<Tensor>& op) {
@@ -30,6 +35,18 @@ void check_contract(const op::AllGather<Tensor>& op) {
   const OpCheck check(op.kName);
   check.dtype("data", op.data, {DType::kF32, DType::kBF16, DType::kU16, DType::kF64, DType::kI64});
   check_pieces(check, op.data, op.shard, op.ranks, op.call);
+}
+
+void check_contract(const op::Send<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.floating("sent", op.sent);
+  check_neighbour(check, op.neighbour, op.call);
+}
+
+void check_contract(const op::Receive<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.floating("received", op.received);
+  check_neighbour(check, op.neighbour, op.call);
 }
 
 void check_contract(const op::CommWait<Tensor>& op) {

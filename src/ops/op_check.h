@@ -74,6 +74,8 @@ void check_contract(const op::TakeStepSums<Tensor>& op);
 void check_contract(const op::AllReduce<Tensor>& op);
 void check_contract(const op::ReduceScatter<Tensor>& op);
 void check_contract(const op::AllGather<Tensor>& op);
+void check_contract(const op::Send<Tensor>& op);
+void check_contract(const op::Receive<Tensor>& op);
 void check_contract(const op::CommWait<Tensor>& op);
 void check_contract(const op::Clear<Tensor>& op);
 void check_contract(const op::AbsMax<Tensor>& op);

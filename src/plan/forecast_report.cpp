@@ -100,13 +100,17 @@ std::string cost_text(const RunForecast& forecast) {
   return table.to_string();
 }
 
+const char* method_text(const RunForecast& forecast) {
+  if (forecast.goes_by_tape) return "op by op";
+  return forecast.has_tapes ? "in closed form" : "in closed form: training cannot run this layout yet";
+}
+
 }  // namespace
 
 std::string forecast_text(const RunForecast& forecast) {
   const Workload& workload = forecast.workload;
   std::string text = "forecast for " + std::to_string(workload.layout.gpus()) + " x " + forecast.hardware.name + ", " +
-                     workload.layout.text() + ", " +
-                     (forecast.goes_by_tape ? "op by op" : "in closed form: training cannot run this layout yet") +
+                     workload.layout.text() + ", " + method_text(forecast) +
                      "; how far off such forecasts were: docs/planner.md\n\n";
   text += time_text(forecast) + "\n";
   text += "memory of a device: " + bytes_text(static_cast<int64_t>(forecast.memory_bytes)) + " of " +

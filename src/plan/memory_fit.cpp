@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/text_table.h"
+#include "plan/stage_plan.h"
 #include "spec/run_program.h"
 
 namespace litespark {
@@ -28,26 +29,32 @@ std::string batch_text(const RunConfig& config) {
 }
 
 FittingRun evaluated(const RunConfig& config, const MemoryQuestion& question) {
-  const Program program = make_llama_program(question.model, training_options(config), question.sizes);
+  const Program program = plan_stages(question.model, training_options(config), question.sizes).program;
   return {.config = config,
           .total_bytes = program.memory->total_bytes(),
           .step_seconds = predicted_step_seconds(program, config.train.accumulation, question.rates)};
 }
 
-/// The largest micro-batch that fits with the recompute option of `config`.
-std::optional<FittingRun> largest_micro_batch(RunConfig config, const MemoryQuestion& question) {
+/// The largest micro-batch that fits with the recompute option of `config`; of pipeline stages, which wait less the
+/// more of them there are, the one whose step is fastest by prediction.
+std::optional<FittingRun> best_micro_batch(RunConfig config, const MemoryQuestion& question) {
   const int64_t sequences = question.config.train.accumulation;
+  std::optional<FittingRun> best;
   for (int64_t parts = 1; parts <= sequences; ++parts) {
     if (sequences % parts != 0) continue;
+    // Interleaved stages take whole rounds of micro-batches.
+    if (config.cluster.vpp > 1 && parts % config.cluster.pp != 0) continue;
     // A bf16 gradient is not accumulated.
     if (parts > 1 && config.precision.gradient != DType::kF32) break;
     config.train.micro_batch = sequences / parts;
     config.train.accumulation = parts;
     if (config.train.micro_batch * config.data.seq_len > INT32_MAX) continue;
     FittingRun run = evaluated(config, question);
-    if (run.total_bytes <= question.budget_bytes) return run;
+    if (run.total_bytes > question.budget_bytes) continue;
+    if (!best || run.step_seconds < best->step_seconds) best = std::move(run);
+    if (config.cluster.pp == 1) break;
   }
-  return std::nullopt;
+  return best;
 }
 
 /// The question again with smaller number formats, from none to all, those with bit-equal results first.
@@ -115,7 +122,7 @@ std::vector<FittingRun> fitting_micro_batches(const MemoryQuestion& question) {
   for (const Recompute recompute : kByCost) {
     if (!is_allowed(recompute, question.config)) continue;
     config.memory.recompute = recompute;
-    if (auto run = largest_micro_batch(config, question)) runs.push_back(std::move(*run));
+    if (auto run = best_micro_batch(config, question)) runs.push_back(std::move(*run));
   }
   std::stable_sort(runs.begin(), runs.end(),
                    [](const FittingRun& a, const FittingRun& b) { return a.step_seconds < b.step_seconds; });

@@ -28,7 +28,7 @@ struct FittingRun {
   double step_seconds = 0;  ///< predicted; for comparison only
 };
 
-/// Arena and persistent tensors of the training program of `config`.
+/// Arena and persistent tensors of the training program of `config`, of the fullest where pipeline stages differ.
 int64_t planned_bytes(const MemoryQuestion& question);
 
 /// The run with the least recompute that fits without touching the batch; nullopt when none does.
@@ -38,7 +38,8 @@ std::optional<FittingRun> fit_by_recompute(const MemoryQuestion& question);
 std::optional<FittingRun> fit_by_any_means(const MemoryQuestion& question);
 
 /// With train.micro_batch = 0, where train.accumulation counts the sequences of a step: for each recompute option (none
-/// weaker than the run file's) the largest micro-batch that divides them and fits, fastest by prediction first.
+/// weaker than the run file's) the largest micro-batch that divides them and fits, of pipeline stages the fastest;
+/// fastest by prediction first.
 std::vector<FittingRun> fitting_micro_batches(const MemoryQuestion& question);
 
 /// One line: the first of `runs`, what it takes, and the second for comparison.

@@ -128,7 +128,8 @@ MemoryTable make_memory_table(const Program& program) {
     const auto num_ops = static_cast<int32_t>(tape.entries().size());
     if (num_ops == 0) continue;
     const int32_t turn = first_backward_op(tape);
-    if (turn == num_ops) {
+    // A pipeline stage goes forward and backward in turn.
+    if (turn == num_ops || phase == Phase::kTrainStep) {
       table.stretches.push_back(peak_of(program, tape, lifetimes, {tape.phase(), 0, num_ops}));
       continue;
     }

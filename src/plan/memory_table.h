@@ -24,7 +24,8 @@ struct StretchPeak {
 
 struct MemoryTable {
   std::array<int64_t, kNumOwners> persistent_by_owner{};
-  std::vector<StretchPeak> stretches;  ///< in tape order; a training tape gives its forward and its backward
+  /// In tape order; a training tape gives its forward and its backward, that of a pipeline stage its whole.
+  std::vector<StretchPeak> stretches;
   std::vector<PhasePeak> phases;
   int64_t persistent_bytes = 0;
   int64_t arena_bytes = 0;        ///< the largest phase's

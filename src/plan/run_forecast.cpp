@@ -52,20 +52,21 @@ Workload workload_of_run(const RunConfig& config, const ModelConfig& model) {
   workload.layout.dp = config.cluster.data_parallel();
   workload.layout.tp = config.cluster.tp;
   workload.layout.pp = config.cluster.pp;
+  workload.layout.vpp = config.cluster.vpp;
   workload.layout.cp = config.cluster.cp;
   workload.layout.ep = config.cluster.ep;
   check_workload(workload);
   return workload;
 }
 
-bool goes_by_tape(const ClusterSection& cluster) {
-  return cluster.pp == 1 && cluster.cp == 1 && cluster.ep == 1;
+bool has_tapes(const ClusterSection& cluster) {
+  return cluster.cp == 1 && cluster.ep == 1;
 }
 
 ProgramOptions planned_options(const RunConfig& config) {
   ProgramOptions options = training_options(config);
   // Beside a layout without tapes stands the table of its data-parallel ranks, each with all weights.
-  if (!goes_by_tape(config.cluster)) options.tensor_ranks = 1;
+  if (!has_tapes(config.cluster)) options.tensor_ranks = options.stages = options.chunks = 1;
   return options;
 }
 
@@ -85,17 +86,21 @@ RunForecast forecast_run(const ForecastQuestion& question) {
   RunForecast out;
   out.hardware = question.hardware;
   out.workload = workload_of_run(question.config, question.model);
-  out.goes_by_tape = goes_by_tape(question.config.cluster);
-  if (out.goes_by_tape && question.program.options.world_ranks() != out.workload.layout.gpus()) {
+  out.has_tapes = has_tapes(question.config.cluster);
+  out.goes_by_tape = out.has_tapes && question.config.cluster.pp == 1;
+  if (out.has_tapes && question.program.options.world_ranks() != out.workload.layout.gpus()) {
     throw InternalError("plan", "the program is for other ranks", question.program.options.world_ranks(),
                         out.workload.layout.gpus());
   }
   if (out.goes_by_tape) {
     out.step = tape_step(question, out.workload);
+  } else {
+    out.step = step_seconds(out.workload, litespark_software(), question.hardware);
+  }
+  if (out.has_tapes) {
     out.memory_bytes = static_cast<double>(question.program.memory->total_bytes() + question.program.beyond_plan_bytes);
     out.memory_is_exact = question.program.sizes_are_exact;
   } else {
-    out.step = step_seconds(out.workload, litespark_software(), question.hardware);
     out.memory_bytes = layout_memory(out.workload, litespark_software()).total();
   }
   out.tokens = out.workload.step_tokens() * static_cast<double>(question.config.train.steps);

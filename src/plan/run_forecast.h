@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forecast of a run file on given hardware: time of a step, memory of a device, energy, carbon and money of the
-// whole run. A run on one device, or with data and tensor parallelism, goes by its own tape; other layouts
-// by closed forms.
+// whole run. Time and memory of data and tensor parallelism go by the run's own tapes; with pipeline stages memory
+// does, and time goes by closed forms, as all of other layouts.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ namespace litespark {
 struct ForecastQuestion {
   const RunConfig& config;
   const ModelConfig& model;
-  const Program& program;  ///< of planned_options(config)
+  const Program& program;  ///< of planned_options(config), of the fullest stage
   Hardware hardware;
   /// Grid, overhead, price; hours and devices are filled in.
   EnergyQuestion energy;
@@ -28,8 +28,9 @@ struct RunForecast {
   Workload workload;
   Hardware hardware;
   StepSeconds step;
-  bool goes_by_tape = false;
-  double memory_bytes = 0;  ///< of the fullest device
+  bool goes_by_tape = false;  ///< the time
+  bool has_tapes = false;     ///< training runs this layout; memory goes by its tapes
+  double memory_bytes = 0;    ///< of the fullest device
   bool memory_is_exact = false;
   double hours = 0;  ///< of the whole run's steps
   /// Saves, restarts and steps done again, over the steps' time: in `cost`. Absent where failures come faster than work
@@ -46,10 +47,10 @@ struct RunForecast {
 /// What a run file asks for, as a workload. Throws ConfigError for a layout that cannot be.
 Workload workload_of_run(const RunConfig& config, const ModelConfig& model);
 
-/// Whether training runs this layout, by tapes: data and tensor parallelism.
-bool goes_by_tape(const ClusterSection& cluster);
+/// Whether training runs this layout, by tapes: data, tensor and pipeline parallelism.
+bool has_tapes(const ClusterSection& cluster);
 
-/// training_options; where the layout has no tapes (goes_by_tape), those of its data-parallel ranks with all weights on
+/// training_options; where the layout has no tapes (has_tapes), those of its data-parallel ranks with all weights on
 /// each.
 ProgramOptions planned_options(const RunConfig& config);
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <variant>
 
+#include "core/checked.h"
+
 namespace litespark {
 namespace {
 
@@ -92,6 +94,11 @@ double predicted_step_seconds(const Program& program, int64_t accumulation, cons
     const Tape* const tape = program.tape(name);
     return tape == nullptr ? 0.0 : predicted_seconds(*tape, program.tensors, rates);
   };
+  if (program.options.stages > 1) {
+    // All stages wait for each other: as long as one more micro-batch for each of the others.
+    const double bubble = real(program.options.stages - 1) / real(accumulation * program.options.chunks);
+    return (1 + bubble) * phase(Phase::kTrainStep) + phase(Phase::kOptimizer) + phase(Phase::kPack);
+  }
   return phase(Phase::kTrainFirst) + static_cast<double>(accumulation - 1) * phase(Phase::kTrainNext) +
          phase(Phase::kOptimizer) + phase(Phase::kPack);
 }

@@ -18,15 +18,13 @@ std::string giga(double value) {
 void WorkCounter::add(const TapeEntry& entry) {
   const std::string_view scope = entry.scope;
   const bool is_backward = scope.starts_with("backward.");
-  const bool is_block = entry.layer >= 0;
   ComponentCounts& counts = components_[std::string(scope.substr(scope.find('.') + 1))];
   const OpWork work = op_work(entry.op, tensors_);
   const double flops = work.matmul_flops() + work.attention_flops;
   counts.bytes += work.bytes;
   if (is_backward) {
     counts.backward_flops += flops;
-    saw_backward_ = true;
-  } else if (saw_backward_ && is_block) {
+  } else if (entry.is_recomputed) {
     counts.recomputed_flops += flops;
   } else {
     counts.forward_flops += flops;

@@ -28,8 +28,6 @@ class WorkCounter {
  private:
   const TensorTable& tensors_;
   std::map<std::string, ComponentCounts> components_;
-  /// A block's forward op that comes after a backward one is there a second time.
-  bool saw_backward_ = false;
 };
 
 /// Of one micro-batch: the first one's tape.

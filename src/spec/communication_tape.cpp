@@ -30,6 +30,10 @@ int tensor_call(const Program& program, int number) {
   return sums_call(program) + 1 + number;
 }
 
+int stage_call(const Program& program, int number) {
+  return tensor_call(program, TensorCall::kMostUnderWay) + number;
+}
+
 int num_ranks(const Program& program) {
   return static_cast<int>(program.options.data_ranks);
 }
@@ -108,7 +112,7 @@ std::vector<const Bucket*> forward_order(const Program& program) {
 
 bool is_gathered_early(const Program& program, const Bucket& bucket) {
   if (copies_weights(program)) return true;
-  return bucket.layer == 0 || (bucket.layer < 0 && bucket.name != "head");
+  return bucket.layer == program.layers.front().first || (bucket.layer < 0 && bucket.name != "head");
 }
 
 void start_gather(Tape& tape, const Program& program, const Bucket& bucket) {
@@ -183,6 +187,30 @@ void await_tensor_call(Tape& tape, const Program& program, const TensorCall& cal
 void sum_over_tensor_ranks(Tape& tape, const Program& program, TensorId data) {
   tape.push(op::AllReduce<TensorId>{.data = data, .group = op::CommGroup::kTensor, .call = tensor_call(program, 0)});
   tape.push(op::CommWait<TensorId>{.tensor = data, .source = {}, .call = tensor_call(program, 0)});
+}
+
+void start_send(Tape& tape, const Program& program, const StageCall& call) {
+  tape.push(
+      op::Send<TensorId>{.sent = call.tensor, .neighbour = call.neighbour, .call = stage_call(program, call.number)});
+}
+
+void start_receive(Tape& tape, const Program& program, const StageCall& call) {
+  tape.push(op::Receive<TensorId>{
+      .received = call.tensor, .neighbour = call.neighbour, .call = stage_call(program, call.number)});
+}
+
+void await_stage_call(Tape& tape, const Program& program, const StageCall& call) {
+  tape.push(op::CommWait<TensorId>{.tensor = call.tensor, .source = {}, .call = stage_call(program, call.number)});
+}
+
+void sum_tied_embedding(Tape& tape, const Program& program) {
+  const StagePlace place = program.options.stage_place();
+  const bool is_end = place.is_first() || place.is_last();
+  if (place.stages == 1 || !is_end || !program.config.tie_word_embeddings) return;
+  const TensorId gradient = find_bucket(program, "embedding")->shard.gradient;
+  tape.enter("backward.stages");
+  tape.push(op::AllReduce<TensorId>{.data = gradient, .group = op::CommGroup::kEnds, .call = stage_call(program, 0)});
+  tape.push(op::CommWait<TensorId>{.tensor = gradient, .source = {}, .call = stage_call(program, 0)});
 }
 
 void declare_step_sums(Program& program) {

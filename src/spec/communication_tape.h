@@ -49,6 +49,19 @@ void await_tensor_call(Tape& tape, const Program& program, const TensorCall& cal
 /// data = the sum of it, waited for at once.
 void sum_over_tensor_ranks(Tape& tape, const Program& program, TensorId data);
 
+/// A tensor on its way to or from a neighbouring stage: 1 the next, -1 the one before.
+struct StageCall {
+  TensorId tensor;
+  int neighbour = 1;
+  int number = 0;  ///< tells those apart that are under way together
+};
+void start_send(Tape& tape, const Program& program, const StageCall& call);
+void start_receive(Tape& tape, const Program& program, const StageCall& call);
+void await_stage_call(Tape& tape, const Program& program, const StageCall& call);
+/// Behind a step's micro-batches: of a tied embedding, which the first and the last stage hold, both get the sum of
+/// their gradients, each rank of the piece that it updates. Nothing on other stages.
+void sum_tied_embedding(Tape& tape, const Program& program);
+
 /// The step's message: StepState's sums over ranks.
 void sum_state(Tape& tape, const Program& program);
 

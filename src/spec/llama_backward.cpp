@@ -46,7 +46,7 @@ BlockActivations LlamaEmitter::recomputed(const BlockActivations& kept, int64_t 
 std::vector<BlockActivations> LlamaEmitter::recomputed_segment(const std::vector<BlockActivations>& blocks,
                                                                int64_t first, int64_t last) {
   std::vector<BlockActivations> segment;
-  TensorId stream = blocks[static_cast<size_t>(first)].input;
+  TensorId stream = blocks[place_of(first)].input;
   TensorId delta;
   for (int64_t layer = first; layer <= last; ++layer) {
     segment.push_back(forward_block(layer, stream, delta, layer < last));
@@ -178,21 +178,20 @@ void LlamaEmitter::backward_embedding(const ResidualGradient& gradient) {
   const int64_t vocab = config_.vocab_size;
   tape_.enter("backward.embedding");
   const TensorId dout = gather_rows(gradient.stream);
-  tape_.push(op::EmbeddingBackward<TensorId>{.dtable = gradient_of(ParamRole::kEmbedding, -1),
-                                             .dout = dout,
-                                             .ids = batch_.ids,
-                                             .scratch = temporary(tape_.phase() + ".embedding_sort", DType::kI32,
-                                                                  {2 * num_tokens() + vocab + 1}, Owner::kScratch),
-                                             // A tied head has written its part of this gradient already.
-                                             .accumulate = accumulate_ || config_.tie_word_embeddings,
-                                             .first_id = held_vocabulary(program_.config, tensor_place()).first});
+  tape_.push(op::EmbeddingBackward<TensorId>{
+      .dtable = gradient_of(ParamRole::kEmbedding, -1),
+      .dout = dout,
+      .ids = batch_.ids,
+      .scratch =
+          temporary(tape_.phase() + ".embedding_sort", DType::kI32, {2 * num_tokens() + vocab + 1}, Owner::kScratch),
+      // A tied head of this rank has written its part of it already.
+      .accumulate = accumulate_ || (config_.tie_word_embeddings && program_.options.stages == 1),
+      .first_id = held_vocabulary(program_.config, tensor_place()).first});
   reduce_bucket("embedding");
 }
 
-void LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const HeadActivations& head) {
-  const int64_t num_layers = config_.num_hidden_layers;
+LlamaEmitter::ResidualGradient LlamaEmitter::gradient_of_head(const HeadActivations& head) {
   const Shape stream_shape{stream_rows(), config_.hidden_size};
-  reduce_bucket("head");
   ResidualGradient gradient;
   gradient.stream = temporary(tape_.phase() + ".stream_gradient", program_.options.residual, stream_shape);
   gradient.cast = casts_residual()
@@ -203,23 +202,28 @@ void LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const H
                  .x = head.input,
                  .rstd = head.rstd,
                  .dy = head.normed_gradient,
-                 .abs_max = abs_max_for_producer(Fp8Site::kDownGradient, num_layers - 1),
+                 .abs_max = abs_max_for_producer(Fp8Site::kDownGradient, config_.num_hidden_layers - 1),
                  .first = true},
                 gradient);
+  return gradient;
+}
 
+TensorId LlamaEmitter::backward_blocks(const std::vector<BlockActivations>& blocks, const ResidualGradient& gradient) {
   const bool by_segment = program_.options.recompute == Recompute::kEveryK;
   const int64_t segment_size = by_segment ? program_.options.recompute_every : 1;
-  stage_ = program_.options.recompute == Recompute::kNone ? "" : ".recompute";
+  const bool recomputes = program_.options.recompute != Recompute::kNone;
+  stage_ = recomputes ? ".recompute" : "";
+  tape_.set_recomputing(recomputes);
   TensorId fetched;  // the next block's input on its way back from the host
-  for (int64_t last = num_layers - 1; last >= 0;) {
-    const int64_t first = last / segment_size * segment_size;
+  for (int64_t last = chunk_.layers.end() - 1; last >= chunk_.layers.first;) {
+    const int64_t first = std::max(last / segment_size * segment_size, chunk_.layers.first);
     if (by_segment) {
       const std::vector<BlockActivations> segment = recomputed_segment(blocks, first, last);
       for (int64_t layer = last; layer >= first; --layer) {
         backward_block(segment[static_cast<size_t>(layer - first)], layer, gradient);
       }
     } else {
-      BlockActivations kept = blocks[static_cast<size_t>(last)];
+      BlockActivations kept = blocks[place_of(last)];
       await_input(kept, last, fetched);
       fetched = fetch_input(last - 1);
       backward_block(recomputed(kept, last), last, gradient);
@@ -227,10 +231,31 @@ void LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const H
     last = first - 1;
   }
   stage_.clear();
-  reduce_bucket("small");
-  reduce_bucket("cut_vectors");
-  backward_embedding(gradient);
+  tape_.set_recomputing(false);
+  if (chunk_.begins_stage) {
+    reduce_bucket("small");
+    reduce_bucket("cut_vectors");
+  }
+  if (chunk_.begins_model) backward_embedding(gradient);
   finish_reductions();
+  return gradient.stream;
+}
+
+TensorId LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, const HeadActivations& head) {
+  reduce_bucket("head");
+  if (!chunk_.begins_model) reduce_bucket("embedding");  // a tied head
+  return backward_blocks(blocks, gradient_of_head(head));
+}
+
+TensorId LlamaEmitter::backward(const std::vector<BlockActivations>& blocks, TensorId arrived) {
+  ResidualGradient gradient{.stream = arrived, .cast = arrived};
+  if (casts_residual()) {
+    gradient.cast = temporary(tape_.phase() + ".stream_gradient_cast", program_.options.compute,
+                              {stream_rows(), config_.hidden_size});
+    tape_.enter("backward.stages");
+    tape_.push(op::Convert<TensorId>{.out = gradient.cast, .x = arrived});
+  }
+  return backward_blocks(blocks, gradient);
 }
 
 }  // namespace litespark

@@ -17,7 +17,8 @@ LlamaEmitter::LlamaEmitter(Program& program, const BackendSizes& sizes, Tape& ta
       sizes_(sizes),
       tape_(tape),
       batch_(batch),
-      accumulate_(accumulate) {}
+      accumulate_(accumulate),
+      chunk_{.layers = program.layers.front()} {}
 
 const ParamTensors& LlamaEmitter::param(ParamRole role, int64_t layer) const {
   const auto index = program_.params.find(role, layer);

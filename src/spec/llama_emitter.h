@@ -56,14 +56,29 @@ class LlamaEmitter {
         true;  ///< of the step's micro-batches: with ProgramOptions::shards_gradients others add to its pieces
   };
   void meet_ranks(const Meetings& meetings) { meetings_ = meetings; }
+  /// What a pipeline stage works on in one go; without stages all of the model.
+  struct Chunk {
+    StageLayers layers;
+    bool begins_model = true;  ///< the embedding comes before it
+    bool begins_stage = true;  ///< of the stage's chunks the first in forward and the last in backward
+  };
+  void take_chunk(const Chunk& chunk) { chunk_ = chunk; }
   /// From here on the blocks' linear layers multiply 8-bit copies. Needs ProgramOptions::fp8.
   void use_fp8();
-  /// Embedding and all blocks.
-  std::vector<BlockActivations> forward_blocks();
+  /// Gathers of weights that meet_ranks asked for, in front of whatever comes first.
+  void start_gathers();
+  /// Embedding and all blocks; of a chunk its own blocks, from the stream [N, C] that arrived where it does not begin
+  /// the model.
+  std::vector<BlockActivations> forward_blocks(TensorId arrived = {});
+  /// The stream [N, C] behind a chunk's last block, for the next stage.
+  TensorId leaving_stream(const BlockActivations& last);
   /// Final norm, then for each chunk of rows: logits, loss, and with `training` their gradients.
   HeadActivations head_and_loss(const BlockActivations& last, bool training);
-  /// From the head's gradient back to the embedding, recomputing what the options say.
-  void backward(const std::vector<BlockActivations>& blocks, const HeadActivations& head);
+  /// From the head's gradient back to the embedding, recomputing what the options say. Returns the gradient [N, C] of
+  /// the stream that the first block read, for the stage before.
+  TensorId backward(const std::vector<BlockActivations>& blocks, const HeadActivations& head);
+  /// The same from the gradient of leaving_stream, which is overwritten.
+  TensorId backward(const std::vector<BlockActivations>& blocks, TensorId arrived);
   /// Final norm and the head, all rows, into Program::logits.
   void all_logits(const BlockActivations& last);
   /// Final norm and the head for each sequence's last row, into the generation's logits.
@@ -210,7 +225,6 @@ class LlamaEmitter {
   void sum_copies_of(ParamRole role, int64_t layer);
 
   // llama_ranks.cpp
-  void start_gathers();
   void await_weights(int64_t layer);
   bool is_added_up(const Bucket& bucket) const;
   TensorId whole_gradient(const Bucket& bucket);
@@ -230,6 +244,8 @@ class LlamaEmitter {
   void backward_positions(const BlockActivations& block, int64_t layer, TensorId dqkv);
   void backward_norm(const NormBackward& norm, const ResidualGradient& gradient);
   void backward_embedding(const ResidualGradient& gradient);
+  ResidualGradient gradient_of_head(const HeadActivations& head);
+  TensorId backward_blocks(const std::vector<BlockActivations>& blocks, const ResidualGradient& gradient);
 
   // llama_linear.cpp
   const Fp8Slot& fp8_slot(Fp8Site site, int64_t layer) const;
@@ -262,6 +278,8 @@ class LlamaEmitter {
   op::AttentionShape attention_shape(int64_t layer) const;
   LinearShape linear_shape(const Linear& linear, int64_t rows) const;
   std::string layer_name(int64_t layer, std::string_view name) const;
+  /// Where activations of a layer stand among those of the chunk's blocks.
+  size_t place_of(int64_t layer) const { return static_cast<size_t>(layer - chunk_.layers.first); }
   int64_t num_tokens() const { return program_.tensors[batch_.ids].shape[0]; }
   bool casts_residual() const { return program_.options.residual != program_.options.compute; }
 
@@ -272,7 +290,9 @@ class LlamaEmitter {
   BatchTensors batch_;
   bool accumulate_;
   bool offloads_ = false;
+  Chunk chunk_;
   Meetings meetings_;
+  bool has_started_gathers_ = false;
   std::vector<TensorId> whole_gradients_;    ///< of this tape, a bucket each; absent until something writes there
   std::vector<BucketReduction> reductions_;  ///< under way
   int num_tensor_calls_ = 0;                 ///< of this tape so far

@@ -152,12 +152,12 @@ BlockActivations LlamaEmitter::forward_block(int64_t layer, TensorId stream, Ten
   return block;
 }
 
-std::vector<BlockActivations> LlamaEmitter::forward_blocks() {
+std::vector<BlockActivations> LlamaEmitter::forward_blocks(TensorId arrived) {
   start_gathers();
   std::vector<BlockActivations> blocks;
-  TensorId stream = look_up_embedding();
+  TensorId stream = chunk_.begins_model ? look_up_embedding() : arrived;
   TensorId delta;
-  for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
+  for (int64_t layer = chunk_.layers.first; layer < chunk_.layers.end(); ++layer) {
     await_weights(layer);
     blocks.push_back(forward_block(layer, stream, delta));
     store_input(blocks, layer);
@@ -165,6 +165,20 @@ std::vector<BlockActivations> LlamaEmitter::forward_blocks() {
     delta = blocks.back().delta;
   }
   return blocks;
+}
+
+// What the next block's norm would add by itself; the sum is rounded as there, so that stages change no bits.
+TensorId LlamaEmitter::leaving_stream(const BlockActivations& last) {
+  const Shape shape{stream_rows(), config_.hidden_size};
+  const DType residual = program_.options.residual;
+  tape_.enter("forward.stages");
+  const TensorId sum = temporary(tape_.phase() + ".leaving_sum", DType::kF32, shape, Owner::kCommunication);
+  tape_.push(op::Convert<TensorId>{.out = sum, .x = last.middle});
+  tape_.push(op::Add<TensorId>{.sum = sum, .x = last.delta});
+  if (residual == DType::kF32) return sum;
+  const TensorId rounded = temporary(tape_.phase() + ".leaving", residual, shape, Owner::kCommunication);
+  tape_.push(op::Convert<TensorId>{.out = rounded, .x = sum});
+  return rounded;
 }
 
 HeadActivations LlamaEmitter::final_norm(const BlockActivations& last) {

@@ -9,6 +9,7 @@
 #include "spec/flat_tensors.h"
 #include "spec/fp8_tensors.h"
 #include "spec/llama_emitter.h"
+#include "spec/llama_pipeline.h"
 #include "spec/optimizer_tape.h"
 #include "spec/param_cut.h"
 #include "spec/program.h"
@@ -77,6 +78,9 @@ void validate_ranks(const ProgramOptions& options) {
     throw InternalError("tensor_rank", "out of range", options.tensor_rank,
                         "0 to " + std::to_string(options.tensor_ranks - 1));
   }
+  if (options.stages < 1 || options.stage < 0 || options.stage >= options.stages) {
+    throw InternalError("stage", "out of range", options.stage, "0 to " + std::to_string(options.stages - 1));
+  }
   if (options.sync_small_every < 1) {
     throw ConfigError("distribution.sync_small_every", "out of range", options.sync_small_every, "1 or more");
   }
@@ -113,29 +117,76 @@ void validate_tensor_ranks(const ModelConfig& config, const ProgramOptions& opti
   }
 }
 
+void validate_stages(const ModelConfig& config, const ProgramOptions& options) {
+  if (options.chunks < 1 || (options.stages == 1 && options.chunks > 1)) {
+    throw ConfigError("cluster.vpp", "needs several pipeline stages", options.chunks, "1, or set cluster.pp");
+  }
+  if (options.stages == 1) return;
+  require_layers(config, options.stages, options.chunks);
+  if (options.micro_batches < 1 || options.accumulates != (options.micro_batches > 1)) {
+    throw InternalError("micro_batches", "is not what the options say of accumulation", options.micro_batches,
+                        options.accumulates ? "2 or more" : "1");
+  }
+  if (options.chunks > 1 && options.micro_batches % options.stages != 0) {
+    throw ConfigError("cluster.vpp", "interleaved stages take micro-batches in rounds of cluster.pp",
+                      "train.accumulation = " + std::to_string(options.micro_batches),
+                      "a multiple of " + std::to_string(options.stages), "or set cluster.vpp = 1");
+  }
+  if (options.chunks > 1 && options.shards_gradients) {
+    throw ConfigError("distribution.zero", "2 has no form for interleaved stages yet", 2, 1, "or set cluster.vpp = 1");
+  }
+  const std::string found = "cluster.pp = " + std::to_string(options.stages);
+  if (options.fp8) {
+    throw ConfigError("precision.matmul", "8-bit matmuls have no pipeline-parallel form yet", "fp8",
+                      "precision.matmul = \"compute\"", "or set cluster.pp = 1");
+  }
+  if (options.generation) {
+    throw ConfigError("train.sample_every", "samples need all layers on one device", found, "train.sample_every = 0",
+                      "or set cluster.pp = 1");
+  }
+  if (options.offloads_activations) {
+    throw ConfigError("memory.offload", "has no pipeline-parallel form yet", found, "memory.offload = \"none\"",
+                      "or set cluster.pp = 1");
+  }
+  if (options.has_logits) {
+    throw InternalError("has_logits", "pipeline stages never have whole logits", options.stages, 1);
+  }
+}
+
 TensorId persistent(Program& program, std::string name, DType dtype, Shape shape, Owner owner) {
   return program.tensors.add(
       {.name = std::move(name), .dtype = dtype, .shape = shape, .owner = owner, .storage = Storage::kPersistent});
 }
 
-void declare_batch(Program& program, const BackendSizes& sizes) {
+/// `name`: "batch", or that of one more which is on the device at the same time.
+BatchTensors declare_batch(Program& program, const BackendSizes& sizes, const std::string& name) {
   constexpr int64_t kAlignment = kTensorAlignment / 4;  // elements
   const BatchShape& batch = program.options.batch;
   const int64_t rows = round_up(batch.num_tokens, kAlignment);
   const int64_t offsets = round_up(batch.max_documents + 1, kAlignment);
   const int64_t size = 3 * rows + offsets + kAlignment;
-  const TensorId block = persistent(program, "batch", DType::kI32, {size}, Owner::kBatch);
-  const auto ints = [&](const char* name, int64_t count, int64_t first) {
-    return program.tensors.view(block, std::string("batch.") + name, {count}, first);
+  const TensorId block = persistent(program, name, DType::kI32, {size}, Owner::kBatch);
+  const auto ints = [&](const char* part, int64_t count, int64_t first) {
+    return program.tensors.view(block, name + "." + part, {count}, first);
   };
-  program.batch = {.block = block,
-                   .ids = ints("ids", batch.num_tokens, 0),
-                   .labels = ints("labels", batch.num_tokens, rows),
-                   .positions = ints("positions", batch.num_tokens, 2 * rows),
-                   .offsets = ints("offsets", batch.max_documents + 1, 3 * rows),
-                   .num_documents = ints("num_documents", 1, 3 * rows + offsets)};
+  BatchTensors tensors{.block = block,
+                       .staging = {},
+                       .ids = ints("ids", batch.num_tokens, 0),
+                       .labels = ints("labels", batch.num_tokens, rows),
+                       .positions = ints("positions", batch.num_tokens, 2 * rows),
+                       .offsets = ints("offsets", batch.max_documents + 1, 3 * rows),
+                       .num_documents = ints("num_documents", 1, 3 * rows + offsets)};
   if (sizes.stages_batches()) {
-    program.batch.staging = persistent(program, "batch.staging", DType::kI32, {2, size}, Owner::kBatch);
+    tensors.staging = persistent(program, name + ".staging", DType::kI32, {2, size}, Owner::kBatch);
+  }
+  return tensors;
+}
+
+void declare_inputs(Program& program, const BackendSizes& sizes) {
+  const BatchShape& batch = program.options.batch;
+  program.batch = declare_batch(program, sizes, "batch");
+  for (int64_t micro = 1; program.options.stages > 1 && micro < program.options.micro_batches; ++micro) {
+    program.later_batches.push_back(declare_batch(program, sizes, "batch." + std::to_string(micro)));
   }
   program.state = persistent(program, "state", DType::kU8, {static_cast<int64_t>(sizeof(StepState))}, Owner::kBatch);
   const auto& generation = program.options.generation;
@@ -199,6 +250,15 @@ void add_train_tape(Program& program, const BackendSizes& sizes, Phase phase) {
   program.tapes.emplace_back(phase, std::move(tape));
 }
 
+/// Of a whole replica: a tape for each kind of micro-batch.
+void add_train_tapes(Program& program, const BackendSizes& sizes) {
+  const ProgramOptions& options = program.options;
+  add_train_tape(program, sizes, Phase::kTrainFirst);
+  if (!options.accumulates) return;
+  add_train_tape(program, sizes, Phase::kTrainNext);
+  if (options.world_ranks() > 1 && !options.shards_gradients) add_train_tape(program, sizes, Phase::kTrainLast);
+}
+
 void add_forward_tape(Program& program, const BackendSizes& sizes, Phase phase) {
   Tape tape{std::string(phase_name(phase))};
   LlamaEmitter emitter(program, sizes, tape, program.batch, false);
@@ -244,6 +304,43 @@ void add_generation_tape(Program& program, const BackendSizes& sizes, Phase phas
   program.tapes.emplace_back(phase, std::move(tape));
 }
 
+/// A step, and what several ranks run between steps.
+void add_training_tapes(Program& program, const BackendSizes& sizes) {
+  const ProgramOptions& options = program.options;
+  if (options.offloads_activations) declare_offloaded(program);
+  if (options.stages > 1) {
+    program.tapes.emplace_back(Phase::kTrainStep, make_train_step_tape(program, sizes));
+  } else {
+    add_train_tapes(program, sizes);
+  }
+  if (options.has_checksums) program.tapes.emplace_back(Phase::kChecksum, make_checksum_tape(program));
+  if (options.checks_replicas && options.data_ranks > 1) {
+    program.tapes.emplace_back(Phase::kReplicas, make_replica_tape(program));
+  }
+  program.tapes.emplace_back(Phase::kOptimizer, make_optimizer_tape(program));
+  if (program.copies.has_value()) {
+    program.tapes.emplace_back(Phase::kSynchronise, make_synchronise_tape(program));
+  }
+  if (options.world_ranks() > 1) {
+    program.tapes.emplace_back(Phase::kGather, make_gather_tape(program));
+    program.tapes.emplace_back(Phase::kSumState, make_sum_state_tape(program));
+  }
+}
+
+void add_forward_tapes(Program& program, const BackendSizes& sizes) {
+  const ProgramOptions& options = program.options;
+  if (options.stages > 1) {
+    program.tapes.emplace_back(Phase::kEval, make_stage_eval_tape(program, sizes));
+  } else {
+    add_forward_tape(program, sizes, Phase::kEval);
+  }
+  if (options.has_logits) add_forward_tape(program, sizes, Phase::kLogits);
+  if (options.generation) {
+    add_generation_tape(program, sizes, Phase::kPrefill);
+    add_generation_tape(program, sizes, Phase::kDecode);
+  }
+}
+
 }  // namespace
 
 std::string_view phase_name(Phase phase) {
@@ -252,6 +349,7 @@ std::string_view phase_name(Phase phase) {
     case Phase::kTrainFirst: return "train_first";
     case Phase::kTrainNext: return "train_next";
     case Phase::kTrainLast: return "train_last";
+    case Phase::kTrainStep: return "train_step";
     case Phase::kChecksum: return "checksum";
     case Phase::kReplicas: return "replicas";
     case Phase::kOptimizer: return "optimizer";
@@ -266,6 +364,12 @@ std::string_view phase_name(Phase phase) {
   throw InternalError("phase_name", "unknown phase", static_cast<int>(phase), "a Phase");
 }
 
+void ProgramOptions::take_place(int64_t rank) {
+  tensor_rank = rank % tensor_ranks;
+  data_rank = rank / tensor_ranks % data_ranks;
+  stage = rank / tensor_ranks / data_ranks;
+}
+
 const Tape* Program::tape(Phase phase) const {
   for (const auto& [key, value] : tapes) {
     if (key == phase) return &value;
@@ -278,6 +382,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   validate_options(config, options);
   validate_ranks(options);
   validate_tensor_ranks(config, options);
+  validate_stages(config, options);
   Program program{.config = config, .options = options};
   program.options.shards_gradients = options.shards_gradients && options.data_ranks > 1;
   if (options.data_ranks == 1) program.options.sync_small_every = 1;
@@ -288,40 +393,19 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     program.options.head_chunk_rows = sizes.preferred_head_chunk_rows(program.rank_config.vocab_size);
   }
   program.whole_params = make_param_table(config);
-  program.params =
-      cut_param_table(program.whole_params, config, {.ranks = options.tensor_ranks, .rank = options.tensor_rank});
-  declare_batch(program, sizes);
+  program.layers = layers_of_stage(config, options.stage_place(), options.batch.max_length);
+  program.params = stage_params(
+      cut_param_table(program.whole_params, config, {.ranks = options.tensor_ranks, .rank = options.tensor_rank}),
+      options.stage_place(), program.layers, config);
+  declare_inputs(program, sizes);
   declare_params(program, sizes);
   declare_step_sums(program);
   if (options.generation) declare_generation(program);
   if (options.fp8) declare_fp8_tensors(program, sizes);
 
   program.tapes.emplace_back(Phase::kPack, make_pack_tape(program));
-  if (options.has_training) {
-    if (options.offloads_activations) declare_offloaded(program);
-    add_train_tape(program, sizes, Phase::kTrainFirst);
-    if (options.accumulates) add_train_tape(program, sizes, Phase::kTrainNext);
-    const bool has_last = options.accumulates && options.world_ranks() > 1 && !program.options.shards_gradients;
-    if (has_last) add_train_tape(program, sizes, Phase::kTrainLast);
-    if (options.has_checksums) program.tapes.emplace_back(Phase::kChecksum, make_checksum_tape(program));
-    if (options.checks_replicas && options.data_ranks > 1) {
-      program.tapes.emplace_back(Phase::kReplicas, make_replica_tape(program));
-    }
-    program.tapes.emplace_back(Phase::kOptimizer, make_optimizer_tape(program));
-    if (program.copies.has_value()) {
-      program.tapes.emplace_back(Phase::kSynchronise, make_synchronise_tape(program));
-    }
-    if (options.world_ranks() > 1) {
-      program.tapes.emplace_back(Phase::kGather, make_gather_tape(program));
-      program.tapes.emplace_back(Phase::kSumState, make_sum_state_tape(program));
-    }
-  }
-  add_forward_tape(program, sizes, Phase::kEval);
-  if (options.has_logits) add_forward_tape(program, sizes, Phase::kLogits);
-  if (options.generation) {
-    add_generation_tape(program, sizes, Phase::kPrefill);
-    add_generation_tape(program, sizes, Phase::kDecode);
-  }
+  if (options.has_training) add_training_tapes(program, sizes);
+  add_forward_tapes(program, sizes);
 
   std::vector<PhaseLifetimes> phases;
   for (const auto& [phase, tape] : program.tapes) {

@@ -8,7 +8,9 @@
 namespace litespark {
 
 void LlamaEmitter::start_gathers() {
-  if (meetings_.gathers_weights) start_late_gathers(tape_, program_);
+  if (!meetings_.gathers_weights || !chunk_.begins_stage || has_started_gathers_) return;
+  has_started_gathers_ = true;
+  start_late_gathers(tape_, program_);
 }
 
 void LlamaEmitter::await_weights(int64_t layer) {

@@ -64,6 +64,7 @@ void push_flat_norm(Tape& tape, Program& program, TensorId flat) {
 
 /// Elements of a shard, from its first on, that the global norm counts on this rank.
 int64_t num_counted(const ParamSpec& spec, const ParamShard& shard) {
+  if (spec.is_counted_elsewhere) return 0;
   if (!spec.cut) return shard.count;
   return std::clamp<int64_t>(spec.cut->num_counted - shard.first, 0, shard.count);
 }

@@ -71,6 +71,8 @@ struct ParamSpec {
   /// is the order in which backward finishes gradients. Buckets of several ranks have places of their own.
   int64_t flat_offset = 0;
   std::optional<ParamCut> cut;  ///< with several tensor-parallel ranks
+  /// A copy that the global norm does not count: that of a tied embedding on the last pipeline stage.
+  bool is_counted_elsewhere = false;
 
   bool is_matrix() const { return shape.rank() == 2; }
 };

@@ -16,6 +16,7 @@
 #include "spec/model_config.h"
 #include "spec/param_table.h"
 #include "spec/recompute.h"
+#include "spec/stage_layers.h"
 #include "spec/tape.h"
 
 namespace litespark {
@@ -55,8 +56,9 @@ struct ProgramOptions {
   DType compute = DType::kF32;   ///< matmul and attention operands
   DType residual = DType::kF32;  ///< residual stream and its gradient
   Recompute recompute = Recompute::kNone;
-  int64_t recompute_every = 1;   ///< layers between kept residuals for kEveryK
-  bool accumulates = false;      ///< also make the tape of micro-batches after the first
+  int64_t recompute_every = 1;  ///< layers between kept residuals for kEveryK
+  /// A step has several micro-batches: also make the tape of those after the first, where they are not on one tape.
+  bool accumulates = false;
   bool has_training = true;      ///< gradients, optimizer, train tapes
   bool has_checksums = false;    ///< a phase that makes checksums of the gradients
   bool checks_replicas = false;  ///< a phase in which data ranks tell each other checksums of what all must have
@@ -88,9 +90,21 @@ struct ProgramOptions {
   /// divide a rank's rows.
   int64_t tensor_stretches = 2;
 
-  /// Of the whole run; those of one data rank are neighbours.
-  int64_t world_ranks() const { return data_ranks * tensor_ranks; }
-  int64_t world_rank() const { return data_rank * tensor_ranks + tensor_rank; }
+  int64_t stages = 1;         ///< of the pipeline: ranks that hold different layers of a replica, each data_ranks x
+                              ///< tensor_ranks times
+  int64_t stage = 0;          ///< which of them this is; sizes and tapes depend on it
+  int64_t chunks = 1;         ///< ranges of layers that each stage holds
+  int64_t micro_batches = 1;  ///< of a step, which several stages must know: they work on more than one at a time
+
+  /// Of the whole run. Ranks that talk most are neighbours: first those of one replica's stage, then those with the
+  /// same stage, and stages last.
+  int64_t world_ranks() const { return stages * data_ranks * tensor_ranks; }
+  int64_t world_rank() const { return rank_of(data_rank); }
+  /// The rank with this one's stage and part of the weights that trains on other data.
+  int64_t rank_of(int64_t data) const { return (stage * data_ranks + data) * tensor_ranks + tensor_rank; }
+  /// Makes these the options of one of world_ranks() ranks.
+  void take_place(int64_t rank);
+  StagePlace stage_place() const { return {.stages = stages, .stage = stage, .chunks = chunks}; }
 };
 
 enum class Phase : uint8_t {
@@ -98,6 +112,7 @@ enum class Phase : uint8_t {
   kTrainFirst,   ///< forward and backward of a step's first micro-batch: gradients overwritten
   kTrainNext,    ///< of the others: gradients accumulated
   kTrainLast,    ///< of the last, where ranks accumulate: gradients accumulated, and reduced over ranks on the way
+  kTrainStep,    ///< with several stages, in place of these three: this stage's part of all of a step's micro-batches
   kChecksum,     ///< a checksum of every gradient
   kReplicas,     ///< checksums of what data ranks have in common, told to all
   kOptimizer,    ///< norm, decision, AdamW
@@ -233,12 +248,13 @@ struct ReplicaTensors {
 struct Program {
   ModelConfig config;
   ProgramOptions options;
-  bool sizes_are_exact = false;   ///< BackendSizes::exact of the sizes it was built with
-  int64_t beyond_plan_bytes = 0;  ///< BackendSizes::beyond_plan_bytes of the same
-  bool packs = false;             ///< matmuls read packed copies of weights
-  ModelConfig rank_config;        ///< heads, F and V that this rank computes; `config` with one tensor-parallel rank
-  ParamTable params;              ///< as this rank stores them
-  ParamTable whole_params;        ///< the model's, the same rows: what files hold
+  bool sizes_are_exact = false;     ///< BackendSizes::exact of the sizes it was built with
+  int64_t beyond_plan_bytes = 0;    ///< BackendSizes::beyond_plan_bytes of the same
+  bool packs = false;               ///< matmuls read packed copies of weights
+  ModelConfig rank_config;          ///< heads, F and V that this rank computes; `config` with one tensor-parallel rank
+  std::vector<StageLayers> layers;  ///< that this rank's stage holds: a range for each of its chunks
+  ParamTable params;                ///< as this rank stores them
+  ParamTable whole_params;          ///< the model's, the same rows and those of other stages: what files hold
   TensorTable tensors;
   std::vector<ParamTensors> param_tensors;  ///< one an entry of params.params
   std::vector<ParamShard> shards;           ///< one an entry of params.params: what the optimizer updates
@@ -246,8 +262,9 @@ struct Program {
   /// Masters, then first, then second moments of the buckets that ranks copy, of equal sizes; absent where none is.
   TensorId copies;
   FlatTensors flat;
-  BatchTensors batch;
-  TensorId state;  ///< StepState as bytes
+  BatchTensors batch;                       ///< of the micro-batch; of several on the device at once the first
+  std::vector<BatchTensors> later_batches;  ///< with several stages: of the step's other micro-batches
+  TensorId state;                           ///< StepState as bytes
   /// [world ranks, op::kNumStepSums] f64 and this rank's row of it; several ranks only.
   TensorId step_sums, step_sums_of_rank;
   TensorId rope_table;      ///< [max_length or the generation's capacity, the larger, D] f32; absent with ALiBi
@@ -260,6 +277,15 @@ struct Program {
   std::vector<std::pair<Phase, Tape>> tapes;
   std::optional<MemoryPlan> memory;
 
+  /// Those of a step's `index`-th micro-batch.
+  const BatchTensors& batch_of(int64_t index) const {
+    return index == 0 ? batch : later_batches.at(static_cast<size_t>(index - 1));
+  }
+  /// The row of `params` that stores a row of `whole_params`; nullopt where another stage does.
+  std::optional<int64_t> held_param(int64_t whole) const {
+    const ParamSpec& spec = whole_params.params.at(static_cast<size_t>(whole));
+    return params.find(spec.role, spec.layer);
+  }
   /// The tape of a phase; nullptr when the options did not ask for it.
   const Tape* tape(Phase phase) const;
 };

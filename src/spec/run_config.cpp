@@ -348,7 +348,12 @@ void ClusterSection::visit(Fields& fields) {
               .help = "Data-parallel ranks; 0: what the other axes leave.",
               .range = between(0, 1 << 20)});
   fields.add({.path = "tp", .value = &tp, .help = "Tensor-parallel ranks.", .range = ranks});
-  fields.add({.path = "pp", .value = &pp, .help = "Pipeline stages.", .range = ranks});
+  fields.add({.path = "pp", .value = &pp, .help = "Pipeline stages, which hold different layers.", .range = ranks});
+  fields.add({.path = "vpp",
+              .value = &vpp,
+              .help = "Ranges of layers that each pipeline stage holds; above 1 stages are interleaved: they wait less "
+                      "and send more, and train.accumulation is a multiple of pp.",
+              .range = between(1, 1024)});
   fields.add({.path = "cp", .value = &cp, .help = "Context-parallel ranks.", .range = ranks});
   fields.add({.path = "ep", .value = &ep, .help = "Expert-parallel ranks, within dp.", .range = ranks});
   fields.add({.path = "hardware", .value = &hardware, .help = "Hardware that `litespark plan` computes for."});

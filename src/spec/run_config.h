@@ -215,6 +215,7 @@ struct ClusterSection {
   int64_t dp = 0;
   int64_t tp = 1;
   int64_t pp = 1;
+  int64_t vpp = 1;
   int64_t cp = 1;
   int64_t ep = 1;
   std::string hardware = "h200";

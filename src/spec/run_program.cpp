@@ -74,7 +74,10 @@ ProgramOptions training_options(const RunConfig& config) {
           .sync_small_every = config.distribution.sync_small_every,
           .shards_gradients = config.distribution.zero > 1,
           .tensor_ranks = config.cluster.tp,
-          .tensor_stretches = config.distribution.tensor_stretches};
+          .tensor_stretches = config.distribution.tensor_stretches,
+          .stages = config.cluster.pp,
+          .chunks = config.cluster.vpp,
+          .micro_batches = config.train.accumulation};
 }
 
 }  // namespace litespark

@@ -17,8 +17,9 @@ namespace litespark {
 
 struct TapeEntry {
   op::AnyOp<TensorId> op;
-  std::string_view scope;  ///< "forward.attention": where the meter books its time; a string literal
-  int32_t layer = -1;      ///< -1 outside the blocks
+  std::string_view scope;      ///< "forward.attention": where the meter books its time; a string literal
+  int32_t layer = -1;          ///< -1 outside the blocks
+  bool is_recomputed = false;  ///< of forward a second time, for a backward
 };
 
 class Tape {
@@ -30,9 +31,11 @@ class Tape {
     scope_ = scope;
     layer_ = static_cast<int32_t>(layer);
   }
+  /// Whether forward ops pushed from here on were there before.
+  void set_recomputing(bool is_on) { is_recomputing_ = is_on; }
   template <class Op>
   void push(Op op) {
-    entries_.push_back({std::move(op), scope_, layer_});
+    entries_.push_back({std::move(op), scope_, layer_, is_recomputing_ && scope_.starts_with("forward")});
   }
 
   const std::string& phase() const { return phase_; }
@@ -42,6 +45,7 @@ class Tape {
   std::string phase_;
   std::string_view scope_ = "";
   int32_t layer_ = -1;
+  bool is_recomputing_ = false;
   std::vector<TapeEntry> entries_;
 };
 

@@ -54,9 +54,9 @@ void declare_packed_copies(Program& program, const BackendSizes& sizes) {
   if (program.options.packs_on_use) return;
   for (size_t index = 0; index < program.params.params.size(); ++index) {
     const ParamSpec& spec = program.params.params[index];
-    // An untied embedding is only looked up, never multiplied.
-    const bool multiplies =
-        spec.is_matrix() && (spec.role != ParamRole::kEmbedding || program.config.tie_word_embeddings);
+    // An embedding is only looked up, never multiplied, but where it is the head too.
+    const bool is_head = program.config.tie_word_embeddings && program.options.stage_place().is_last();
+    const bool multiplies = spec.is_matrix() && (spec.role != ParamRole::kEmbedding || is_head);
     if (!multiplies) continue;
     ParamTensors& tensors = program.param_tensors[index];
     tensors.packed_forward = declare_copy(program, sizes, index, op::PackForm::kForward, spec.name + ".packed_forward",

@@ -85,8 +85,10 @@ void read_optimizer(const fs::path& path, DType folder_dtype, Executor& executor
   const Program& program = executor.program();
   for (size_t p = 0; p < program.whole_params.params.size(); ++p) {
     const ParamSpec& param = program.whole_params.params[p];
-    const ParamSpec& stored = program.params.params[p];
-    const ParamShard& shard = program.shards[p];
+    const std::optional<int64_t> held = program.held_param(static_cast<int64_t>(p));
+    if (!held) continue;
+    const ParamSpec& stored = program.params.params[static_cast<size_t>(*held)];
+    const ParamShard& shard = program.shards[static_cast<size_t>(*held)];
     const auto restore = [&](TensorId moment, const char* name) {
       if (shard.count == 0) return;
       const std::vector<float> whole = read_values(file, param, name);

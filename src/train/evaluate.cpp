@@ -9,8 +9,8 @@
 
 namespace litespark {
 
-void upload_batch(Executor& executor, const Batch& batch) {
-  const BatchTensors& tensors = executor.program().batch;
+void upload_batch(Executor& executor, const Batch& batch, int64_t micro_batch) {
+  const BatchTensors& tensors = executor.program().batch_of(micro_batch);
   const auto part = [&](TensorId id, const std::vector<int32_t>& values) {
     const int64_t bytes = executor.program().tensors[id].bytes();
     const auto found = static_cast<int64_t>(values.size() * sizeof(int32_t));
@@ -19,7 +19,8 @@ void upload_batch(Executor& executor, const Batch& batch) {
   };
   executor.upload_batch(std::array{part(tensors.ids, batch.ids), part(tensors.labels, batch.labels),
                                    part(tensors.positions, batch.positions), part(tensors.offsets, batch.offsets),
-                                   Executor::HostTensor{.id = tensors.num_documents, .data = &batch.num_documents}});
+                                   Executor::HostTensor{.id = tensors.num_documents, .data = &batch.num_documents}},
+                        micro_batch);
 }
 
 std::optional<EvalResult> evaluate(Executor& executor, const BatchSource& source, int64_t batches,

@@ -26,7 +26,8 @@ std::optional<EvalResult> evaluate(
 /// One whole epoch.
 EvalResult evaluate_all(Executor& executor, const BatchSource& source);
 
-/// Copies a micro-batch to the device, beside the ops that still read the one before. The batch may be reused at once.
-void upload_batch(Executor& executor, const Batch& batch);
+/// Copies a micro-batch to the device, beside the ops that still read the one before; where several are there at once,
+/// to the place of the step's `micro_batch`-th. The batch may be reused at once.
+void upload_batch(Executor& executor, const Batch& batch, int64_t micro_batch = 0);
 
 }  // namespace litespark

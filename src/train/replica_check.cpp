@@ -24,7 +24,7 @@ std::string differences_text(const Program& program, const std::vector<ReplicaDi
   bool has_majority = true;
   for (const ReplicaDifference& difference : differences) {
     for (const int64_t rank : difference.ranks) {
-      places.insert(static_cast<int>(rank * program.options.tensor_ranks + program.options.tensor_rank));
+      places.insert(static_cast<int>(program.options.rank_of(rank)));
     }
     has_majority = has_majority && difference.has_majority;
   }

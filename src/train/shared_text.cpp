@@ -12,12 +12,12 @@ namespace {
 /// Larger ones are no settings.
 constexpr int64_t kMostBytes = int64_t{64} << 20;
 
-/// `bytes` of the first rank, on every rank.
-void broadcast(Communicator& ranks, Backend& backend, void* data, int64_t bytes) {
+/// `bytes` of one rank, on every rank.
+void broadcast(int root, Communicator& ranks, Backend& backend, void* data, int64_t bytes) {
   const auto memory = backend.allocate(bytes);
   backend.copy_to_device(memory->data(), data, bytes);
-  ranks.wait(
-      ranks.broadcast({.data = memory->data(), .dtype = DType::kU8, .shape = {bytes}, .device = backend.device()}, 0));
+  ranks.wait(ranks.broadcast(
+      {.data = memory->data(), .dtype = DType::kU8, .shape = {bytes}, .device = backend.device()}, root));
   backend.copy_to_host(data, memory->data(), bytes);
 }
 
@@ -39,19 +39,22 @@ std::string take(const std::string& from, size_t& at) {
   return text;
 }
 
+std::string text_of_rank(int root, Communicator* ranks, Backend& backend, const std::string& text) {
+  if (ranks == nullptr) return text;
+  auto size = static_cast<int64_t>(text.size());
+  broadcast(root, *ranks, backend, &size, sizeof(size));
+  if (size < 0 || size > kMostBytes)
+    throw CommError("shared_text", "a rank's text has no such size", size, "0 to " + std::to_string(kMostBytes));
+  if (size == 0) return {};
+  std::string shared = ranks->rank() == root ? text : std::string(static_cast<size_t>(size), '\0');
+  broadcast(root, *ranks, backend, shared.data(), size);
+  return shared;
+}
+
 }  // namespace
 
 std::string from_first_rank(Communicator* ranks, Backend& backend, const std::string& text) {
-  if (ranks == nullptr) return text;
-  auto size = static_cast<int64_t>(text.size());
-  broadcast(*ranks, backend, &size, sizeof(size));
-  if (size < 0 || size > kMostBytes)
-    throw CommError("shared_text", "the first rank's text has no such size", size,
-                    "0 to " + std::to_string(kMostBytes));
-  if (size == 0) return {};
-  std::string shared = ranks->rank() == 0 ? text : std::string(static_cast<size_t>(size), '\0');
-  broadcast(*ranks, backend, shared.data(), size);
-  return shared;
+  return text_of_rank(0, ranks, backend, text);
 }
 
 std::vector<std::string> from_all_ranks(Communicator* ranks, Backend& backend, const std::string& text) {
@@ -73,21 +76,26 @@ std::vector<std::string> from_all_ranks(Communicator* ranks, Backend& backend, c
   return texts;
 }
 
-std::map<std::string, std::string> from_first_rank(Communicator* ranks, Backend& backend,
-                                                   const std::map<std::string, std::string>& texts) {
+std::map<std::string, std::string> from_rank(int rank, Communicator* ranks, Backend& backend,
+                                             const std::map<std::string, std::string>& texts) {
   if (ranks == nullptr) return texts;
   std::string all;
   for (const auto& [name, text] : texts) {
     append(all, name);
     append(all, text);
   }
-  const std::string shared = from_first_rank(ranks, backend, all);
+  const std::string shared = text_of_rank(rank, ranks, backend, all);
   std::map<std::string, std::string> result;
   for (size_t at = 0; at < shared.size();) {
     const std::string name = take(shared, at);
     result[name] = take(shared, at);
   }
   return result;
+}
+
+std::map<std::string, std::string> from_first_rank(Communicator* ranks, Backend& backend,
+                                                   const std::map<std::string, std::string>& texts) {
+  return from_rank(0, ranks, backend, texts);
 }
 
 }  // namespace litespark

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the first rank of a run decides for all: texts that go from it to the others over their communicator.
+// What one rank of a run decides for all, mostly the first: texts that go from it to the others over their
+// communicator.
 #pragma once
 
 #include <map>
@@ -17,7 +18,10 @@ std::string from_first_rank(Communicator* ranks, Backend& backend, const std::st
 /// Every rank's `text`, of which at most 255 bytes travel, in rank order on every rank. All ranks call it.
 std::vector<std::string> from_all_ranks(Communicator* ranks, Backend& backend, const std::string& text);
 
-/// The first rank's, of named texts.
+/// One rank's, of named texts.
+std::map<std::string, std::string> from_rank(int rank, Communicator* ranks, Backend& backend,
+                                             const std::map<std::string, std::string>& texts);
+/// The first rank's.
 std::map<std::string, std::string> from_first_rank(Communicator* ranks, Backend& backend,
                                                    const std::map<std::string, std::string>& texts);
 

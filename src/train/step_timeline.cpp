@@ -16,25 +16,15 @@ void StepTimeline::mark(const Beginning& beginning) {
 }
 
 void StepTimeline::begin() {
-  is_in_backward_ = false;
   beginnings_.clear();
   mark({.scope = kOtherScope});
 }
 
 void StepTimeline::before(const TapeEntry& entry) {
-  // The head goes forward and backward chunk by chunk; only in the blocks does a forward op after a backward one mean
-  // that it is done a second time.
-  const bool is_block = entry.layer >= 0;
-  const std::string_view kind = scope_kind(entry.scope);
-  is_in_backward_ = is_in_backward_ || (is_block && kind == "backward");
-  mark({.scope = entry.scope,
-        .op = op_name(entry.op),
-        .layer = entry.layer,
-        .is_recomputed = is_in_backward_ && is_block && kind == kForward});
+  mark({.scope = entry.scope, .op = op_name(entry.op), .layer = entry.layer, .is_recomputed = entry.is_recomputed});
 }
 
 void StepTimeline::enter(std::string_view scope) {
-  is_in_backward_ = false;
   mark({.scope = scope.empty() ? kOtherScope : scope});
 }
 

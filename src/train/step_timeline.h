@@ -38,7 +38,6 @@ class StepTimeline final : public OpObserver {
 
   std::unique_ptr<DeviceTimer> timer_;
   std::vector<Beginning> beginnings_;
-  bool is_in_backward_ = false;  ///< of the blocks, in the phase that runs
 };
 
 }  // namespace litespark

@@ -48,6 +48,10 @@ Trainer::Trainer(Executor& executor, TrainerOptions options, NextBatch next_batc
     throw InternalError("trainer", "the program was made for another accumulation", accumulates ? "several" : "one",
                         options_.accumulation);
   }
+  if (is_staged() && executor.program().options.micro_batches != options_.accumulation) {
+    throw InternalError("trainer", "the program was made for another accumulation",
+                        executor.program().options.micro_batches, options_.accumulation);
+  }
   for (auto& outcome : outcomes_) outcome = executor_.backend().make_async_read(sizeof(StepState));
   if (!has_peers()) return;
   clock_.emplace(executor_);
@@ -72,11 +76,12 @@ std::optional<Trainer::MicroBatches> Trainer::run_micro_batches(const StepState&
     const Batch& batch = next_batch_(static_cast<uint64_t>(steps_done_ * options_.accumulation + micro));
     done.data_wait_seconds += monotonic_seconds() - asked;
     executor_.enter("data.upload");
-    upload_batch(executor_, batch);
+    upload_batch(executor_, batch, is_staged() ? micro : 0);
     done.tokens += batch.tokens_used();
-    executor_.run(phase_of(micro));
+    if (!is_staged()) executor_.run(phase_of(micro));
     if (micro == 0 && verifies) check_first_micro_batch(executor_, inputs, steps_done_ + 1);
   }
+  if (is_staged()) executor_.run(Phase::kTrainStep);
   return done;
 }
 
@@ -97,7 +102,9 @@ std::optional<Trainer::Issued> Trainer::issue(const std::function<bool()>& shoul
   if (has_peers()) clock_->end_step();
   if (compares_replicas()) check_replicas(executor_, steps_done_ + 1);
   if (has_peers()) {
-    executor_.write_rank_counts({.batch_tokens = done->tokens,
+    // All stages of a replica see the same batches; the last counts them, as it does the losses.
+    const bool counts_tokens = executor_.program().options.stage_place().is_last();
+    executor_.write_rank_counts({.batch_tokens = counts_tokens ? done->tokens : 0,
                                  .stop_requests = wants_stop_ ? 1 : 0,
                                  .joules = options_.joules_of_rank(),
                                  .seconds = clock_->seconds()});

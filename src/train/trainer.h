@@ -146,6 +146,8 @@ class Trainer {
   };
   std::optional<MicroBatches> run_micro_batches(const StepState& inputs, const std::function<bool()>& should_stop);
   Phase phase_of(int64_t micro) const;
+  /// Whether all of a step's micro-batches stand on one tape, of this pipeline stage.
+  bool is_staged() const { return executor_.program().options.stages > 1; }
   bool compares_replicas() const;
   float spike_limit() const;
   void remember_norm(const StepRecord& record);

@@ -108,6 +108,48 @@ TEST(TrainRanks, ShareWeightsAndAnyLayoutTakesTheRunUp) {
   }
 }
 
+// Real processes that hold different layers: the run of one, the plan that was printed for it, and the same
+// checkpoints.
+TEST(TrainRanks, HoldDifferentLayersAndAnyLayoutTakesTheRunUp) {
+  const SmallRun run;
+  const std::vector<std::string> common = {"--model.num_hidden_layers=4", "--train.eval_every=3",
+                                           "--train.eval_batches=3", "--checkpoint.every=3"};
+  const auto train = [&](const std::string& out, std::vector<std::string> settings) {
+    settings.insert(settings.end(), common.begin(), common.end());
+    settings.push_back("--out=" + out);
+    return run.train(settings);
+  };
+  const std::vector<std::string> pipeline = {"--gpus=2", "--cluster.pp=2", "--train.accumulation=4"};
+  const ProgramResult several = train("stages", pipeline);
+  if (contains(several.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(several.exit_code, 0) << several.errors << several.output;
+  EXPECT_TRUE(contains(several.output, "pipeline stage")) << several.output;
+  ASSERT_EQ(train("one", {"--train.accumulation=4"}).exit_code, 0);
+  const std::string expected = run.text("one/metrics.jsonl");
+  for (const char* key : {"loss", "eval_loss", "tokens", "grad_norm"}) {
+    expect_near(values_of(run.text("stages/metrics.jsonl"), key), values_of(expected, key));
+  }
+  std::vector<std::string> plan = {"plan", "small.toml", "--json", "--hardware=h200", "--model.num_hidden_layers=4"};
+  plan.insert(plan.end(), pipeline.begin(), pipeline.end());
+  const std::string planned = run_litespark(plan, run.path("").string()).output;
+  const double first_stage = values_of(planned.substr(planned.find("\"stages\"")), "persistent_bytes").at(0);
+  EXPECT_EQ(first_stage, values_of(run.text("stages/memory.json"), "persistent_bytes").at(0)) << planned;
+
+  for (const auto& [name, settings] :
+       {std::pair<std::string, std::vector<std::string>>{"both",
+                                                         {"--gpus=4", "--cluster.pp=2", "--train.accumulation=2"}},
+        {"interleaved", {"--gpus=2", "--cluster.pp=2", "--cluster.vpp=2", "--train.accumulation=4"}},
+        {"data alone", {"--gpus=2", "--train.accumulation=2"}},
+        {"again one", {"--train.accumulation=4"}}}) {
+    std::filesystem::copy(run.path("stages"), run.path(name), std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(run.path(name + "/checkpoints/step-6"));
+    const ProgramResult resumed = train(name, settings);
+    ASSERT_EQ(resumed.exit_code, 0) << name << resumed.errors;
+    EXPECT_TRUE(contains(resumed.output, "continuing after step 3")) << resumed.output;
+    expect_near(values_of(run.text(name + "/metrics.jsonl"), "loss"), values_of(expected, "loss"));
+  }
+}
+
 // claim:L8, and the checksums of replicas: processes that average their norms every third step go on after a save as if
 // there had been none.
 TEST(TrainRanks, AveragedNormsResumeInTheSameBitsAndReplicasAgree) {
@@ -140,10 +182,9 @@ TEST(TrainRanks, ALayoutThatTheModelDoesNotAllowIsRefusedBeforeAnythingStarts) {
   const ProgramResult heads = run.train({"--gpus=4", "--cluster.tp=4"});
   EXPECT_EQ(heads.exit_code, 2);
   EXPECT_TRUE(contains(heads.errors, "num_attention_heads = 2")) << heads.errors;
-  const ProgramResult stages = run.train({"--gpus=2", "--cluster.pp=2"});
+  const ProgramResult stages = run.train({"--gpus=4", "--cluster.pp=4"});
   EXPECT_EQ(stages.exit_code, 2);
-  EXPECT_TRUE(contains(stages.errors, "[cluster.pp] is not supported yet; got 2, expected 1 pipeline stage"))
-      << stages.errors;
+  EXPECT_TRUE(contains(stages.errors, "[cluster.pp] leaves pipeline stages without a layer; got 4")) << stages.errors;
 }
 
 TEST(TrainRanks, ASignalSavesAndStopsAllOfThem) {

@@ -36,5 +36,16 @@ TEST(Communication, ReducesFloatingTensorsOnlyAndNumbersItsCalls) {
   EXPECT_THROW(validate(op::CommWait<Tensor>{.tensor = u16(20), .source = {}, .call = -1}), InternalError);
 }
 
+TEST(Communication, SendsToAndReceivesFromNeighboursAlone) {
+  const Tensor rows = shape_only(DType::kBF16, {6, 5});
+  for (const int neighbour : {1, -1}) {
+    EXPECT_NO_THROW(validate(op::Send<Tensor>{.sent = rows, .neighbour = neighbour}));
+    EXPECT_NO_THROW(validate(op::Receive<Tensor>{.received = rows, .neighbour = neighbour}));
+  }
+  EXPECT_THROW(validate(op::Send<Tensor>{.sent = rows, .neighbour = 2}), InternalError);
+  EXPECT_THROW(validate(op::Receive<Tensor>{.received = rows, .neighbour = 0}), InternalError);
+  EXPECT_THROW(validate(op::Receive<Tensor>{.received = rows, .neighbour = 1, .call = -1}), InternalError);
+}
+
 }  // namespace
 }  // namespace litespark::test

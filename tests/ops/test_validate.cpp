@@ -133,6 +133,8 @@ std::vector<ValidOp> ops_of_ranks() {
       {op::AllReduce<Tensor>{half({20})}, {}, {"data"}},
       {op::ReduceScatter<Tensor>{half({20}), half({60}), 3}},
       {op::AllGather<Tensor>{u16({60}), u16({20}), 3}},
+      {op::Send<Tensor>{half({6, 5})}, {}, {"sent"}},
+      {op::Receive<Tensor>{half({6, 5})}, {}, {"received"}},
       {op::CommWait<Tensor>{f64({20}), f64({20})}, {"source"}, {"tensor", "source"}},
   };
 }
@@ -278,9 +280,10 @@ TEST(Validate, RefusesTensorsOfTwoDevices) {
       t.device = Device::kCuda;
       return t;
     });
-    const bool is_only_tensor =
-        name_of(valid.op) == op::StepDecision<Tensor>::kName || name_of(valid.op) == op::OffloadWait<Tensor>::kName ||
-        name_of(valid.op) == op::AllReduce<Tensor>::kName || name_of(valid.op) == op::Clear<Tensor>::kName;
+    const std::set<std::string_view> of_one_tensor = {op::StepDecision<Tensor>::kName, op::OffloadWait<Tensor>::kName,
+                                                      op::AllReduce<Tensor>::kName,    op::Send<Tensor>::kName,
+                                                      op::Receive<Tensor>::kName,      op::Clear<Tensor>::kName};
+    const bool is_only_tensor = of_one_tensor.contains(name_of(valid.op));
     EXPECT_EQ(message.find("another device") == std::string::npos, is_only_tensor) << name_of(valid.op) << " " << name;
   });
 }

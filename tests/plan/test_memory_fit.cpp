@@ -157,5 +157,20 @@ TEST_F(MemoryFit, AdviceNamesTheRecomputeOption) {
   EXPECT_TRUE(contains(fitting_advice(question(bytes_with(Recompute::kBlock))), "memory.recompute = \"block\" would"));
 }
 
+// One micro-batch a step would leave all stages but one idle.
+TEST_F(MemoryFit, PipelineStagesAreGivenSeveralMicroBatches) {
+  config_.cluster.gpus = config_.cluster.pp = 4;
+  config_.train.micro_batch = 0;
+  config_.train.accumulation = 16;
+  const std::vector<FittingRun> runs = fitting_micro_batches(question(int64_t{1} << 40));
+  ASSERT_FALSE(runs.empty());
+  EXPECT_GE(runs.front().config.train.accumulation, 4);
+  EXPECT_EQ(runs.front().config.train.micro_batch * runs.front().config.train.accumulation, 16);
+  config_.cluster.vpp = 2;
+  for (const FittingRun& run : fitting_micro_batches(question(int64_t{1} << 40))) {
+    EXPECT_EQ(run.config.train.accumulation % 4, 0);
+  }
+}
+
 }  // namespace
 }  // namespace litespark

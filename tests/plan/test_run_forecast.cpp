@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "plan/run_forecast.h"
+#include "plan/stage_plan.h"
 #include "plan/tape_time.h"
 #include "support/plain_sizes.h"
 
@@ -26,7 +27,7 @@ RunConfig small_run() {
 
 RunForecast forecast(const RunConfig& config, const char* hardware = "h200") {
   const ModelConfig model = scratch_model_config(config);
-  const Program program = make_llama_program(model, planned_options(config), PlainSizes());
+  const Program program = plan_stages(model, planned_options(config), PlainSizes()).program;
   return forecast_run({.config = config,
                        .model = model,
                        .program = program,
@@ -177,14 +178,30 @@ TEST(RunForecast, SharedGradientsTakeLessMemory) {
   EXPECT_LT(forecast(config).memory_bytes, zero1.memory_bytes);
 }
 
-TEST(RunForecast, OtherLayoutsGoByTheClosedForm) {
+TEST(RunForecast, PipelineStagesHaveTheMemoryOfTheirTapesAndTheTimeOfTheClosedForm) {
   RunConfig config = small_run();
   config.cluster.gpus = 4;
   config.cluster.tp = 2;
   config.cluster.pp = 2;
+  config.train.accumulation = 4;
   const RunForecast four = forecast(config);
   EXPECT_FALSE(four.goes_by_tape);
+  EXPECT_TRUE(four.has_tapes);
+  EXPECT_TRUE(four.memory_is_exact);
   EXPECT_GT(four.step.tensor, 0);
+  EXPECT_GT(four.step.bubble, 0);
+  const StagePlan plan = plan_stages(scratch_model_config(config), planned_options(config), PlainSizes());
+  EXPECT_EQ(four.memory_bytes, static_cast<double>(plan.stages[plan.fullest].total_bytes()));
+}
+
+TEST(RunForecast, OtherLayoutsGoByTheClosedForm) {
+  RunConfig config = small_run();
+  config.cluster.gpus = 4;
+  config.cluster.cp = 2;
+  config.cluster.pp = 2;
+  const RunForecast four = forecast(config);
+  EXPECT_FALSE(four.goes_by_tape);
+  EXPECT_FALSE(four.has_tapes);
 }
 
 TEST(RunForecast, SavesAndFailuresHaveTheirOwnShareOfTheRun) {

@@ -78,6 +78,20 @@ TEST_F(TapeTest, ACarriedTensorThatATapeReadsFirstLivesThroughoutIt) {
   EXPECT_EQ(phase.lifetimes[0].last, 2);
 }
 
+TEST_F(TapeTest, ForwardOpsThatWereThereBeforeAreMarked) {
+  const TensorId x = arena("x"), y = arena("y");
+  Tape tape("p");
+  const auto push = [&](std::string_view scope, bool is_recomputing) {
+    tape.enter(scope, 0);
+    tape.set_recomputing(is_recomputing);
+    tape.push(op::Convert<TensorId>{.out = y, .x = x});
+    return tape.entries().back().is_recomputed;
+  };
+  EXPECT_FALSE(push("forward.norm", false));
+  EXPECT_TRUE(push("forward.norm", true));
+  EXPECT_FALSE(push("backward.norm", true));
+}
+
 TEST_F(TapeTest, BindingKeepsScalarsAndAbsentTensors) {
   const op::AnyOp<TensorId> symbolic = op::RmsNormForward<TensorId>{
       .y = arena("y"), .rstd = arena("r"), .x = arena("x"), .weight = arena("w"), .eps = 0.25f};

@@ -144,10 +144,9 @@ std::vector<Batch> twelve_batches() {
 void on_ranks(int ranks, const RankedRun& run, const std::function<void(TinyRun&)>& body) {
   const auto make = [&](Communicator* communicator) {
     ProgramOptions options = run.options;
-    const int64_t rank = communicator == nullptr ? 0 : communicator->rank();
-    options.data_ranks = ranks / options.tensor_ranks;
-    options.data_rank = rank / options.tensor_ranks;
-    options.tensor_rank = rank % options.tensor_ranks;
+    options.data_ranks = ranks / (options.tensor_ranks * options.stages);
+    options.micro_batches = run.trainer.accumulation;
+    options.take_place(communicator == nullptr ? 0 : communicator->rank());
     auto backend = make_cpu_backend({.threads = 1});
     const UnpackedSizes unpacked(backend->sizes());
     const BackendSizes& sizes = run.packs ? backend->sizes() : unpacked;

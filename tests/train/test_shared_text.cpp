@@ -28,6 +28,15 @@ TEST(SharedText, KeepsNamesAndTextsApart) {
   });
 }
 
+TEST(SharedText, ComesFromAnyRankThatIsNamed) {
+  run_local_ranks(3, {}, [&](Communicator& ranks) {
+    const auto backend = make_cpu_backend({.threads = 1});
+    const std::map<std::string, std::string> mine = {{"rank", std::to_string(ranks.rank())}};
+    EXPECT_EQ(from_rank(2, &ranks, *backend, mine).at("rank"), "2");
+    EXPECT_EQ(from_rank(1, &ranks, *backend, mine).at("rank"), "1");
+  });
+}
+
 TEST(SharedText, OfAllRanksIsThatOfEachInTheirOrder) {
   run_local_ranks(3, {}, [&](Communicator& ranks) {
     const auto backend = make_cpu_backend({.threads = 1});

@@ -28,7 +28,7 @@ using AnyOp =
                  SwiGluForward<T>, SwiGluBackward<T>, CrossEntropy<T>, CrossEntropyPart<T>, CrossEntropyJoined<T>,
                  LossReduce<T>, GradientSquareSum<T>, StepDecision<T>, AdamW<T>, MeanOfCopies<T>, Convert<T>, Add<T>,
                  OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>, Checksum<T>, PutStepSums<T>, TakeStepSums<T>,
-                 AllReduce<T>, ReduceScatter<T>, AllGather<T>, CommWait<T>, Clear<T>, AbsMax<T>, QuantizeFp8<T>,
-                 ScaledMatmul<T>>;
+                 AllReduce<T>, ReduceScatter<T>, AllGather<T>, Send<T>, Receive<T>, CommWait<T>, Clear<T>, AbsMax<T>,
+                 QuantizeFp8<T>, ScaledMatmul<T>>;
 
 }  // namespace litespark::op

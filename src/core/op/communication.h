@@ -8,8 +8,10 @@
 
 namespace litespark::op {
 
-/// Who makes a call: ranks with the same weights on data of their own, ranks that share one replica's weights, all.
-enum class CommGroup : uint8_t { kData, kTensor, kWorld };
+/// Who makes a call: ranks with the same weights on data of their own; ranks that share one replica's layers; the
+/// stages of one replica, in order; of them the first and the last; all.
+enum class CommGroup : uint8_t { kData, kTensor, kStages, kEnds, kWorld };
+inline constexpr size_t kNumCommGroups = 5;
 
 /// data = the sum of `data` over ranks, added in f32 or wider, on every rank. Starts and ends as ReduceScatter.
 template <class T>
@@ -60,6 +62,39 @@ struct AllGather {
   auto map(F&& f) const {
     return AllGather<decltype(f.in("shard", shard))>{
         .data = f.out("data", data), .shard = f.in("shard", shard), .ranks = ranks, .group = group, .call = call};
+  }
+};
+
+/// `sent` goes to a neighbouring stage, which receives it by an op of its own; stages stand in a ring. Starts when the
+/// ops before it are done; until the CommWait of the same call `sent` may be read.
+template <class T>
+struct Send {
+  static constexpr std::string_view kName = "send";
+  static constexpr bool kIsCommunication = true;
+  T sent;
+  int neighbour = 1;  ///< 1: the next stage; -1: the one before
+  int call = 0;
+
+  template <class F>
+  auto map(F&& f) const {
+    return Send<decltype(f.in("sent", sent))>{.sent = f.in("sent", sent), .neighbour = neighbour, .call = call};
+  }
+};
+
+/// `received` = what a neighbouring stage sends, of the same shape. What goes from one stage to another is received in
+/// the order in which it was sent. Until the CommWait of the same call `received` belongs to it.
+template <class T>
+struct Receive {
+  static constexpr std::string_view kName = "receive";
+  static constexpr bool kIsCommunication = true;
+  T received;
+  int neighbour = -1;  ///< as of Send
+  int call = 0;
+
+  template <class F>
+  auto map(F&& f) const {
+    return Receive<decltype(f.out("received", received))>{
+        .received = f.out("received", received), .neighbour = neighbour, .call = call};
   }
 };
 

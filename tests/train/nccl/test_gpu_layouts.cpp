@@ -83,9 +83,9 @@ void train_rank(const Layout& layout, const Rank& place, Outcome& outcome) {
   config.tie_word_embeddings = layout.is_tied;
   ProgramOptions options = layout.options;
   options.accumulates = layout.accumulation > 1;
-  options.data_ranks = layout.gpus / options.tensor_ranks;
-  options.data_rank = rank / options.tensor_ranks;
-  options.tensor_rank = rank % options.tensor_ranks;
+  options.micro_batches = layout.accumulation;
+  options.data_ranks = layout.gpus / (options.tensor_ranks * options.stages);
+  options.take_place(rank);
   Executor executor(make_llama_program(config, options, backend->sizes()), *backend, ranks.get());
   executor.set_records_communication(layout.records);
   initialise_weights(executor, kSeed);
@@ -146,9 +146,9 @@ double relative_difference(const std::vector<float>& a, const std::vector<float>
 
 /// One GPU, with twice the micro-batches where two GPUs take each their own.
 Layout on_one_gpu(Layout layout) {
-  layout.accumulation *= layout.gpus / layout.options.tensor_ranks;
+  layout.accumulation *= layout.gpus / (layout.options.tensor_ranks * layout.options.stages);
   layout.gpus = 1;
-  layout.options.tensor_ranks = 1;
+  layout.options.tensor_ranks = layout.options.stages = 1;
   layout.options.shards_gradients = false;
   return layout;
 }
@@ -170,6 +170,16 @@ std::vector<Layout> layouts_of_two(DType compute) {
                  layout.accumulation = 2;
                }),
           make("shared replica", [](Layout& layout) { layout.options.tensor_ranks = 2; }),
+          make("two stages",
+               [](Layout& layout) {
+                 layout.options.stages = 2;
+                 layout.accumulation = 4;
+               }),
+          make("two stages, tied, one micro-batch",
+               [](Layout& layout) {
+                 layout.options.stages = 2;
+                 layout.is_tied = true;
+               }),
           make("shared replica, tied, two micro-batches", [](Layout& layout) {
             layout.options.tensor_ranks = 2;
             layout.is_tied = true;
