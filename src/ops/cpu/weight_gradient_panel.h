@@ -8,7 +8,7 @@
 
 namespace litespark::cpu {
 
-/// One pair of tokens (or one token) of a panel; `second` is null behind the last token.
+/// One pair of tokens (or one token) of a panel; `second` is null behind the last token and where there are no pairs.
 template <class Math, class Value>
 inline void pack_step(const Value* first, const Value* second, int columns, typename Math::Element* to) {
   using Element = typename Math::Element;
@@ -39,8 +39,8 @@ void pack_panel(const PanelPacking& packing) {
   auto* to = static_cast<typename Math::Element*>(packing.panel);
   const auto* from = static_cast<const Value*>(packing.values);
   for (int64_t token = 0; token < packing.tokens; token += Math::kPair) {
-    const bool is_whole = token + Math::kPair <= packing.tokens;
-    pack_step<Math, Value>(from, is_whole ? from + packing.stride : nullptr, packing.columns, to);
+    const bool has_second = Math::kPair == 2 && token + 2 <= packing.tokens;
+    pack_step<Math, Value>(from, has_second ? from + packing.stride : nullptr, packing.columns, to);
     from += Math::kPair * packing.stride;
     to += kPanelColumns * Math::kPair;
   }
