@@ -16,10 +16,6 @@ namespace {
 using dist::Tier;
 using dist::TierPolicy;
 
-constexpr int64_t kGatheredBytes = int64_t{1} << 20;
-/// Of what a link was seen to carry, for packets that nobody slows down by themselves.
-constexpr double kRateShare = 0.9;
-
 bool stand_on_several_hosts(dist::Rendezvous& rendezvous, dist::Clock::time_point deadline) {
   const auto key = [](int rank) { return "host/" + std::to_string(rank); };
   const std::string own = std::to_string(dist::host_number(rendezvous, deadline));
@@ -59,6 +55,8 @@ std::string HostTiers::settle(Communicator& world, Communicator& between) {
   if (multicast_ != nullptr) present.push_back(Tier::kMulticast);
 #ifdef LITESPARK_HAS_NORM
   if (multicast_ != nullptr) {
+    constexpr int64_t kGatheredBytes = int64_t{1} << 20;
+    constexpr double kRateShare = 0.9;  // of what the link was seen to carry: nothing slows a sender down later
     const double seconds = dist::sharded_gather_seconds(world, between, *chosen_, kGatheredBytes);
     multicast_->set_rate(kRateShare * 8 * static_cast<double>(kGatheredBytes) / between.size() / seconds);
   }

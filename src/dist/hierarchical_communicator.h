@@ -39,6 +39,9 @@ struct Hierarchy {
 /// rounded once at each level): other bits than a flat sum, the same bits again on the same layout. `is_ordered` is
 /// false. Exchange, all-to-all and whatever is short go over the flat communicator. A group from `split` has two levels
 /// again, where its own ranks stand evenly.
+///
+/// Each part of a call has the deadline: of a rank that is late its own host hears first, and another host may name the
+/// rank that waits for it.
 Hierarchy make_hierarchical(std::unique_ptr<Communicator> flat, const HierarchyOptions& options);
 
 }  // namespace litespark

@@ -51,7 +51,7 @@ std::string_view tier_name(Tier tier) {
   return "unknown";
 }
 
-TierPolicy::TierPolicy(std::vector<TierRange> ranges) {
+TierPolicy::TierPolicy(const std::vector<TierRange>& ranges) {
   int64_t before = 0;
   for (const TierRange& range : ranges) {
     if (range.below_bytes <= before)
@@ -78,7 +78,7 @@ TierPolicy TierPolicy::among(std::span<const Tier> present) const {
   for (TierRange& range : ranges) {
     if (std::find(present.begin(), present.end(), range.tier) == present.end()) range.tier = Tier::kSharded;
   }
-  return TierPolicy(std::move(ranges));
+  return TierPolicy(ranges);
 }
 
 std::string TierPolicy::text() const {
@@ -101,7 +101,7 @@ double ratio_to_sharded(const TierTimes& times, Tier tier) {
 TierPolicy policy_from(std::span<const TierTimes> times) {
   std::vector<TierRange> ranges;
   for (const TierTimes& size : times) ranges.push_back({.below_bytes = size.bytes * 2, .tier = best_tier(size)});
-  return TierPolicy(std::move(ranges));
+  return TierPolicy(ranges);
 }
 
 }  // namespace litespark::dist

@@ -30,7 +30,7 @@ class TierPolicy {
   TierPolicy() : TierPolicy({TierRange{}}) {}
   /// `ranges` ascend; what is past the last one is sharded. Neighbours of one tier become one. Throws InternalError
   /// when they do not ascend.
-  explicit TierPolicy(std::vector<TierRange> ranges);
+  explicit TierPolicy(const std::vector<TierRange>& ranges);
 
   /// For a call whose whole tensor has so many bytes.
   Tier tier(int64_t bytes) const;

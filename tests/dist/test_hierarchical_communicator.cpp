@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <mutex>
+#include <thread>
 
 #include "communicator_conformance.h"
+#include "core/error.h"
 #include "dist/hierarchical_communicator.h"
 #include "dist/local_world.h"
+#include "support/error_text.h"
 
 namespace litespark {
 namespace {
@@ -23,11 +28,12 @@ std::string hosts_name(const testing::TestParamInfo<Hosts>& info) {
 
 using Body = std::function<void(Communicator& communicator)>;
 
-/// Threads as ranks, of which so many stand on each host. Nothing is too short for two levels.
-void run_on_hosts(Hosts hosts, double timeout_seconds, const Body& body) {
+/// Threads as ranks, of which so many stand on each host. Unless it is said otherwise nothing is too short for two
+/// levels.
+void run_on_hosts(Hosts hosts, double timeout_seconds, const Body& body, int64_t direct_bytes = 0) {
   run_local_ranks(hosts.size(), {.timeout_seconds = timeout_seconds}, [&](Communicator& world) {
     const Hierarchy levels =
-        make_hierarchical(world.split(0), {.host = world.rank() / hosts.ranks_per_host, .direct_bytes = 0});
+        make_hierarchical(world.split(0), {.host = world.rank() / hosts.ranks_per_host, .direct_bytes = direct_bytes});
     body(*levels.communicator);
   });
 }
@@ -49,10 +55,13 @@ INSTANTIATE_TEST_SUITE_P(Hosts, HierarchicalConformance, testing::Values(Hosts{2
 TEST(HierarchicalCommunicator, EveryFaultEndsInAnErrorThatNamesIt) {
   for (const test::FaultCase& item : test::fault_cases()) {
     SCOPED_TRACE(item.name);
-    EXPECT_NO_THROW(run_on_hosts({2, 2}, test::kFaultTimeoutSeconds, [&](Communicator& communicator) {
-      const auto memory = test::make_host_memory();
-      item.run(communicator, *memory);
-    }));
+    EXPECT_NO_THROW(run_on_hosts(
+        {2, 2}, test::kFaultTimeoutSeconds,
+        [&](Communicator& communicator) {
+          const auto memory = test::make_host_memory();
+          item.run(communicator, *memory);
+        },
+        1 << 10));
   }
 }
 
@@ -121,6 +130,19 @@ TEST(HierarchicalCommunicator, IsAsNearToTheExactSumAsAFlatOne) {
     communicator.wait(communicator.all_reduce(tensor_of(sum), Reduction::kSum));
     for (size_t i = 0; i < exact.size(); ++i)
       ASSERT_NEAR(static_cast<double>(sum[i]), exact[i], exact[i] * 5 * 0x1p-24) << i;
+  });
+}
+
+// A rank of the late one's host waits for it, and one of another host for that one: either may be named.
+TEST(HierarchicalCommunicator, ALateRankEndsACallOfTwoLevelsOnAllRanks) {
+  std::atomic<int> num_ended = 0;
+  run_on_hosts({2, 2}, 1, [&](Communicator& communicator) {
+    std::vector<float> sum = values_of(communicator.rank());
+    while (communicator.rank() == 3 && num_ended < 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::string text =
+        error_text<CommError>([&] { communicator.wait(communicator.all_reduce(tensor_of(sum), Reduction::kSum)); });
+    EXPECT_TRUE(communicator.rank() == 3 || contains(text, "no word from rank"));
+    ++num_ended;
   });
 }
 
