@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cmath>
 #include <mutex>
@@ -31,9 +32,11 @@ using Body = std::function<void(Communicator& communicator)>;
 /// Threads as ranks, of which so many stand on each host. Unless it is said otherwise nothing is too short for two
 /// levels.
 void run_on_hosts(Hosts hosts, double timeout_seconds, const Body& body, int64_t direct_bytes = 0) {
+  std::barrier<> levels_are_made(hosts.size());
   run_local_ranks(hosts.size(), {.timeout_seconds = timeout_seconds}, [&](Communicator& world) {
     const Hierarchy levels =
         make_hierarchical(world.split(0), {.host = world.rank() / hosts.ranks_per_host, .direct_bytes = direct_bytes});
+    levels_are_made.arrive_and_wait();  // else a fault may reach a rank that is still in the making
     body(*levels.communicator);
   });
 }

@@ -32,7 +32,7 @@ struct NcclOptions {
   /// The calling thread launches, instead of a new thread of NCCL's for each call: 12 us a small call instead of 70.
   /// Such calls cannot be recorded: two ranks of one process hung in it (NCCL 2.28.9).
   bool is_blocking = false;
-  int max_blocks = 0;              ///< that NCCL may take from the ops beside it; 0: its own choice
+  int max_blocks = 0;                       ///< that NCCL may take from the ops beside it; 0: its own choice
   int64_t inbox_bytes = int64_t{32} << 20;  ///< device memory for pieces that a kernel of ours adds
   /// cudaStream_t of a communicator that this one shares ranks with: NCCL wants their calls in one order on all ranks,
   /// and a stream keeps that of the host. nullptr: a stream of its own.
