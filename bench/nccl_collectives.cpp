@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Latency and bus bandwidth of collectives by size: through our communicator, launching by polling and by blocking, and
-// through a plain loop of NCCL calls in the same run, rounds of all in turn. Calls in a row are waited for together at
-// the end, as a plain loop's are; "each" waits for each before the next, as no plain loop does. One thread a GPU.
+// Latency and bus bandwidth of collectives by size: through our communicator, as training does it ("ours") and as calls
+// that may be recorded are launched ("polling"), and through a plain loop of NCCL calls in the same run, rounds of all
+// in turn. Calls in a row are waited for together at the end. Small calls take as long as the host needs to launch
+// them; "queued" ones are all launched before the first may begin, as in a step, whose host runs ahead. One thread a
+// GPU.
 //   bench_nccl [RANKS] [JSON_FILE]        all GPUs by default
 // Bus bandwidth = bytes / seconds x f, bytes of the whole tensor; f = 2(n-1)/n for all-reduce, (n-1)/n for the others.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <cstdio>
 #include <cstdlib>
@@ -43,14 +46,17 @@ double bus_factor(Op op, int ranks) {
   return op == Op::kAllReduce ? 2 * others : others;
 }
 
+enum class Column { kOurs, kPolling, kPlain, kOursQueued, kPlainQueued };
+constexpr size_t kNumColumns = 5;
+constexpr std::array kColumnNames = {"ours", "polling", "plain", "ours_queued", "plain_queued"};
+
 struct Row {
   Op op = Op::kAllReduce;
   DType dtype = DType::kF32;
   int64_t bytes = 0;
-  double ours_seconds = 0;
-  double blocking_seconds = 0;
-  double each_seconds = 0;
-  double plain_seconds = 0;
+  std::array<double, kNumColumns> seconds{};  ///< of a call
+
+  double of(Column column) const { return seconds[static_cast<size_t>(column)]; }
 };
 
 /// One rank's way of making a call, on `stream`.
@@ -123,10 +129,10 @@ class Rank {
     check(cudaMalloc(&memory_, static_cast<size_t>(kLargest)), "cudaMalloc");
     check(cudaMemset(memory_, 0, static_cast<size_t>(kLargest)), "cudaMemset");
     options_.compute_stream = stream_;
-    ours_ = std::make_unique<OurCaller>(options_);
+    polling_ = std::make_unique<OurCaller>(options_);
     options_.id = ids[1];
     options_.is_blocking = true;
-    blocking_ = std::make_unique<OurCaller>(options_);
+    ours_ = std::make_unique<OurCaller>(options_);
     options_.id = ids[2];
     plain_ = std::make_unique<PlainCaller>(options_);
   }
@@ -147,45 +153,42 @@ class Rank {
     shard.shape = {count / options_.size};
     shard.data = static_cast<std::byte*>(memory_) + shard.bytes() * options_.rank;
     const int calls = row.bytes <= (1 << 20) ? 50 : row.bytes <= (64 << 20) ? 20 : 5;
-    std::vector<double> ours;
-    std::vector<double> blocking;
-    std::vector<double> each;
-    std::vector<double> plain;
+    const std::array<Caller*, kNumColumns> callers = {ours_.get(), polling_.get(), plain_.get(), ours_.get(),
+                                                      plain_.get()};
+    std::array<std::vector<double>, kNumColumns> seconds;
     for (int round = -2; round < kRounds; ++round) {  // two to warm up
-      const double a = time(*ours_, row.op, data, shard, calls);
-      const double b = time(*blocking_, row.op, data, shard, calls);
-      const double c = time(*plain_, row.op, data, shard, calls);
-      const double d = time(*blocking_, row.op, data, shard, calls, true);
-      if (round < 0) continue;
-      ours.push_back(a);
-      blocking.push_back(b);
-      plain.push_back(c);
-      each.push_back(d);
+      for (size_t column = 0; column < kNumColumns; ++column) {
+        const bool is_queued = static_cast<Column>(column) >= Column::kOursQueued;
+        const double one = time(*callers[column], row.op, data, shard, calls, is_queued);
+        if (round >= 0) seconds[column].push_back(one);
+      }
     }
-    row.ours_seconds = median(ours);
-    row.blocking_seconds = median(blocking);
-    row.each_seconds = median(each);
-    row.plain_seconds = median(plain);
+    for (size_t column = 0; column < kNumColumns; ++column) row.seconds[column] = median(seconds[column]);
     if (options_.rank == 0) shared_.rows.push_back(row);
   }
 
   /// Seconds a call, of the slowest rank.
-  double time(Caller& caller, Op op, const Tensor& data, const Tensor& shard, int calls, bool waits_each = false) {
+  double time(Caller& caller, Op op, const Tensor& data, const Tensor& shard, int calls, bool is_queued) {
     check(cudaStreamSynchronize(stream_), "synchronize");
+    is_open_ = !is_queued;
     shared_.ranks_here.arrive_and_wait();
+    if (is_queued) check(cudaLaunchHostFunc(stream_, wait_until_open, &is_open_), "cudaLaunchHostFunc");
     check(cudaEventRecord(begin_, stream_), "cudaEventRecord");
-    for (int call = 0; call < calls; ++call) {
-      caller.call(op, data, shard);
-      if (waits_each) caller.wait();
-    }
+    for (int call = 0; call < calls; ++call) caller.call(op, data, shard);
     caller.wait();
     check(cudaEventRecord(end_, stream_), "cudaEventRecord");
+    is_open_ = true;
     check(cudaStreamSynchronize(stream_), "synchronize");
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
     shared_.slowest[static_cast<size_t>(options_.rank)] = static_cast<double>(milliseconds) / 1e3 / calls;
     shared_.ranks_here.arrive_and_wait();
     return *std::max_element(shared_.slowest.begin(), shared_.slowest.end());
+  }
+
+  /// Holds the stream until everything behind it was launched.
+  static void wait_until_open(void* is_open) {
+    while (!static_cast<std::atomic<bool>*>(is_open)->load()) std::this_thread::yield();
   }
 
   static double median(std::vector<double> values) {
@@ -199,8 +202,9 @@ class Rank {
   cudaEvent_t begin_ = nullptr;
   cudaEvent_t end_ = nullptr;
   void* memory_ = nullptr;
+  std::atomic<bool> is_open_ = true;
   std::unique_ptr<Caller> ours_;
-  std::unique_ptr<Caller> blocking_;
+  std::unique_ptr<Caller> polling_;
   std::unique_ptr<Caller> plain_;
 };
 
@@ -212,15 +216,17 @@ std::string device_name() {
 void print_table(const std::vector<Row>& rows, int ranks) {
   std::printf("%d x %s, NCCL %s; medians of %d rounds of all in turn, slowest rank; us and GB/s of bus bandwidth\n",
               ranks, device_name().c_str(), nccl_version_text().c_str(), kRounds);
-  std::printf("%-15s %-5s %11s | %9s %7s | %9s %7s | %9s %7s | %6s %6s %8s\n", "op", "dtype", "bytes", "polling", "",
-              "blocking", "", "plain", "", "p./pl.", "b./pl.", "each us");
+  std::printf("%-15s %-5s %11s | %9s %7s | %9s | %9s %7s | %9s %9s | %9s %9s\n", "op", "dtype", "bytes", "ours", "",
+              "polling", "plain", "", "ours q.", "plain q.", "ours/pl.", "queued");
   for (const Row& row : rows) {
     const double scale = static_cast<double>(row.bytes) * bus_factor(row.op, ranks) / 1e9;
-    std::printf("%-15s %-5s %11lld | %9.1f %7.1f | %9.1f %7.1f | %9.1f %7.1f | %6.3f %6.3f %8.1f\n", name_of(row.op),
-                std::string(dtype_name(row.dtype)).c_str(), static_cast<long long>(row.bytes), row.ours_seconds * 1e6,
-                scale / row.ours_seconds, row.blocking_seconds * 1e6, scale / row.blocking_seconds,
-                row.plain_seconds * 1e6, scale / row.plain_seconds, row.ours_seconds / row.plain_seconds,
-                row.blocking_seconds / row.plain_seconds, row.each_seconds * 1e6);
+    const auto micros = [&](Column column) { return row.of(column) * 1e6; };
+    std::printf("%-15s %-5s %11lld | %9.1f %7.1f | %9.1f | %9.1f %7.1f | %9.1f %9.1f | %9.3f %9.3f\n", name_of(row.op),
+                std::string(dtype_name(row.dtype)).c_str(), static_cast<long long>(row.bytes), micros(Column::kOurs),
+                scale / row.of(Column::kOurs), micros(Column::kPolling), micros(Column::kPlain),
+                scale / row.of(Column::kPlain), micros(Column::kOursQueued), micros(Column::kPlainQueued),
+                row.of(Column::kOurs) / row.of(Column::kPlain),
+                row.of(Column::kOursQueued) / row.of(Column::kPlainQueued));
   }
 }
 
@@ -232,10 +238,11 @@ void write_json(const std::string& path, const std::vector<Row>& rows, int ranks
     const Row& row = rows[i];
     const double scale = static_cast<double>(row.bytes) * bus_factor(row.op, ranks) / 1e9;
     out << (i > 0 ? ",\n  " : "\n  ") << "{\"op\": \"" << name_of(row.op) << "\", \"dtype\": \""
-        << dtype_name(row.dtype) << "\", \"bytes\": " << row.bytes << ", \"ours_us\": " << row.ours_seconds * 1e6
-        << ", \"blocking_us\": " << row.blocking_seconds * 1e6 << ", \"blocking_each_us\": " << row.each_seconds * 1e6
-        << ", \"plain_us\": " << row.plain_seconds * 1e6 << ", \"ours_bus_gb_s\": " << scale / row.ours_seconds
-        << ", \"plain_bus_gb_s\": " << scale / row.plain_seconds << "}";
+        << dtype_name(row.dtype) << "\", \"bytes\": " << row.bytes;
+    for (size_t column = 0; column < kNumColumns; ++column)
+      out << ", \"" << kColumnNames[column] << "_us\": " << row.seconds[column] * 1e6;
+    out << ", \"ours_bus_gb_s\": " << scale / row.of(Column::kOurs)
+        << ", \"plain_bus_gb_s\": " << scale / row.of(Column::kPlain) << "}";
   }
   out << "\n]}\n";
 }
