@@ -93,6 +93,7 @@ Software litespark_software() {
   software.data_exposed = 0.3;
   software.counts_contention = true;
   software.tensor_stretches = 2;
+  software.balances_stages = true;  // spec/stage_layers.h
   // Matmuls are chosen by timing a library's plans, where others take its first guess. Attention adds in a fixed order,
   // and has not the clocks in a step that it has alone. From a step of 3B that was marked op by op on an H200: products
   // at 698 TFLOP/s, attention at 486 forward and 355 backward (bench/results/2026-11-30-h200-x2-ranks-second.txt).

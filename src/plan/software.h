@@ -39,6 +39,8 @@ struct Software {
       false;  ///< what ops lose beside hidden calls comes to `data_exposed`, rather than being in it
   /// In which rows travel beside the products that read or make them; above 1 this decides, not tensor_exposed.
   double tensor_stretches = 1;
+  /// Pipeline stages share out layers by time, the head among them; else evenly, and the head comes on top.
+  bool balances_stages = false;
   /// FSDP's gathers share memory, copy engines and multiprocessors with the layers that they hide behind.
   double sharded_exposed = 0.6;
   bool fused_loss = false;        ///< logits stay in 16 bits, gradient in their place

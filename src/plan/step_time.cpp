@@ -2,6 +2,7 @@
 #include "plan/step_time.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/checked.h"
 #include "plan/collective_time.h"
@@ -27,6 +28,22 @@ void add(LayerSeconds& sum, const LayerSeconds& layer, double times) {
   sum.expert += times * layer.expert;
 }
 
+/// Of `layers` in `parts` of whole layers, the last with a head that takes as long as `head` layers: the longest part,
+/// in layers, when that is as short as can be.
+double longest_part(int64_t layers, int64_t parts, double head) {
+  const auto fits = [&](double most) {
+    const double last = std::floor(most - head);
+    return last >= 1 && std::floor(most) * real(parts - 1) + last >= real(layers);
+  };
+  for (int64_t whole = 1; whole <= layers; ++whole) {
+    // Between two numbers of layers only the last part's own length can be the longest.
+    for (const double most : {real(whole - 1) + head - std::floor(head) + 1e-9, real(whole)}) {
+      if (most >= 1 && fits(most)) return most;
+    }
+  }
+  return real(layers) + head;
+}
+
 StageSeconds stage_seconds(const Workload& workload, const Software& software, const Hardware& hardware) {
   const TransformerShape& shape = workload.shape;
   const double layers = layers_of_fullest_stage(workload);
@@ -42,6 +59,12 @@ StageSeconds stage_seconds(const Workload& workload, const Software& software, c
     add(stage.sum, mean, layers);
     add(stage.sum, head, 1);
     stage.slowest = stage.sum.total();
+    return stage;
+  }
+  if (software.balances_stages) {
+    const double longest = longest_part(shape.layers, slots, head.total() / mean.total());
+    add(stage.sum, mean, std::floor(longest) * real(workload.layout.vpp));
+    stage.slowest = longest * real(workload.layout.vpp) * mean.total();
     return stage;
   }
   add(stage.sum, mean, layers);

@@ -32,6 +32,30 @@ TEST(StepTime, PartsAddUpToTheTotal) {
   }
 }
 
+// 28 layers and a head of about four of them are 8 layers' time a stage of 4, but not 4 a range of 8: one whole layer
+// must stay beside the head.
+TEST(StepTime, BalancedStagesWaitForTheHeadOnlyWhereItFillsARangeByItself) {
+  Workload workload = llama_8b_workload();
+  workload.shape.layers = 28;
+  workload.shape.hidden = 3072;
+  workload.shape.heads = 24;
+  workload.shape.ffn = 8192;
+  workload.layout = {.dp = 1, .pp = 4};
+  workload.global_batch = 16 * workload.micro_batch;
+  const auto waiting = [&](bool balances, int64_t chunks) {
+    workload.layout.vpp = chunks;
+    Software software;
+    software.balances_stages = balances;
+    const StepSeconds s = step(workload, software);
+    return s.bubble / (s.total - s.bubble);
+  };
+  const double ideal = 3.0 / 16;
+  EXPECT_GT(waiting(true, 1), 0.9 * ideal);  // of the whole step, which also has an update
+  EXPECT_LT(waiting(true, 1), 1.25 * ideal);
+  EXPECT_LT(waiting(true, 1), waiting(false, 1));
+  EXPECT_GT(waiting(true, 2), 1.5 * ideal / 2);
+}
+
 TEST(StepTime, UsesAtMostThePeak) {
   for (const Hardware& hardware : known_hardware()) {
     if (hardware.link_gbps <= 0 || hardware.network_gbps <= 0) continue;
