@@ -273,17 +273,7 @@ TEST(DataRanks, SaveWhatAnyOtherNumberOfRanksResumesFrom) {
       run.options.master = master;
       run.packs = packs;
       SavedRun saved;
-      Outcome expected;
-      on_ranks(4, run, [&](TinyRun& mine) {
-        const bool is_first = mine.executor.program().options.data_rank == 0;
-        for (int step = 0; step < 3; ++step) mine.trainer.step_and_finish();
-        const CheckpointContext context = saved.context(mine);
-        CheckpointSaver saver(mine.executor, saved.store, context, {.is_async = packs, .writes = is_first});
-        saver.save(mine.trainer, {});
-        saver.finish();
-        Outcome state = gathered_state(mine);
-        if (is_first) expected = std::move(state);
-      });
+      const Outcome expected = train_and_save(4, run, 3, saved, packs);
       for (const int ranks : {1, 2, 3, 4}) {
         SCOPED_TRACE(ranks);
         RankedRun resumed = accumulating_run(12 / ranks);

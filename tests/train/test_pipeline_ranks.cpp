@@ -326,29 +326,13 @@ RankedRun saved_run_of(const Layout& layout, MasterWeights master) {
   return run;
 }
 
-/// Two steps and a save; the state of all ranks.
-Outcome train_and_save(const Layout& layout, MasterWeights master, SavedRun& saved) {
-  Outcome outcome;
-  on_ranks(layout.ranks(), saved_run_of(layout, master), [&](TinyRun& mine) {
-    const bool is_first = mine.executor.program().options.world_rank() == 0;
-    for (int step = 0; step < 2; ++step) mine.trainer.step_and_finish();
-    const CheckpointContext context = saved.context(mine);
-    CheckpointSaver saver(mine.executor, saved.store, context, {.is_async = false, .writes = is_first});
-    saver.save(mine.trainer, {});
-    saver.finish();
-    Outcome state = gathered_state(mine);
-    if (is_first) outcome = std::move(state);
-  });
-  return outcome;
-}
-
 TEST(PipelineRanks, SaveWhatAnyOtherLayoutResumesFrom) {
   for (const auto master : {MasterWeights::kF32, MasterWeights::kBF16Remainder}) {
     for (const Layout& saving :
          {Layout{.stages = 2, .data_ranks = 2, .chunks = 2}, Layout{.stages = 2, .tensor_ranks = 2}}) {
       SCOPED_TRACE("saved by " + saving.text());
       SavedRun saved;
-      const Outcome expected = train_and_save(saving, master, saved);
+      const Outcome expected = train_and_save(saving.ranks(), saved_run_of(saving, master), 2, saved);
       std::vector<double> losses;
       for (const Layout& layout : {Layout{}, Layout{.stages = 2}, Layout{.stages = 4}, Layout{.data_ranks = 2},
                                    Layout{.stages = 2, .data_ranks = 2}, Layout{.stages = 2, .tensor_ranks = 2},

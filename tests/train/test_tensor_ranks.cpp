@@ -316,17 +316,7 @@ TEST(TensorRanks, SaveWhatAnyOtherLayoutResumesFrom) {
     };
     const Layout saving{4, 4};
     SavedRun saved;
-    Outcome expected;
-    on_ranks(saving.ranks, run_of(saving), [&](TinyRun& mine) {
-      const bool is_first = mine.executor.program().options.world_rank() == 0;
-      for (int step = 0; step < 2; ++step) mine.trainer.step_and_finish();
-      const CheckpointContext context = saved.context(mine);
-      CheckpointSaver saver(mine.executor, saved.store, context, {.is_async = false, .writes = is_first});
-      saver.save(mine.trainer, {});
-      saver.finish();
-      Outcome state = gathered_state(mine);
-      if (is_first) expected = std::move(state);
-    });
+    const Outcome expected = train_and_save(saving.ranks, run_of(saving), 2, saved);
     std::vector<double> losses;
     for (const Layout& layout : {Layout{4, 4}, Layout{1, 1}, Layout{2, 2}, Layout{4, 2}, Layout{2, 1}}) {
       SCOPED_TRACE(std::to_string(layout.ranks) + " ranks, tensor: " + std::to_string(layout.tensor_ranks));
