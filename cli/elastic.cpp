@@ -39,7 +39,10 @@ std::optional<RankShare> share_among(const RunConfig& config, int64_t ranks) {
   const int64_t replica = config.cluster.gpus / replicas;
   const int64_t micro_batches = replicas * config.train.accumulation;
   for (int64_t left = std::min(ranks / replica, replicas); left > 0; --left) {
-    if (micro_batches % left == 0) return RankShare{.gpus = left * replica, .accumulation = micro_batches / left};
+    if (micro_batches % left != 0) continue;
+    const RankShare share{.gpus = left * replica, .accumulation = micro_batches / left};
+    const bool has_whole_rounds = config.cluster.vpp == 1 || share.accumulation % config.cluster.pp == 0;
+    if (has_whole_rounds) return share;
   }
   return std::nullopt;
 }

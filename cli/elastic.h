@@ -24,7 +24,8 @@ struct RankShare {
 };
 
 /// The largest layout of at most `ranks` with as many micro-batches a step as `config` has: replicas as large as they
-/// are, fewer of them, each with an equal share. nullopt: not even one replica is left.
+/// are, fewer of them, each with an equal share (interleaved pipeline stages: in whole rounds). nullopt: not even one
+/// replica is left.
 std::optional<RankShare> share_among(const RunConfig& config, int64_t ranks);
 
 /// What the ranks of a later start are called with: the words of `line` with another share, and with the newest

@@ -38,6 +38,14 @@ TEST(Elastic, RanksThatAreLeftShareTheSameMicroBatchesEvenly) {
   }
 }
 
+TEST(Elastic, InterleavedStagesTakeMicroBatchesInWholeRounds) {
+  RunConfig config = config_of(12, 1, 4);
+  config.cluster.pp = 4;
+  EXPECT_EQ(share_among(config, 11), Share({.gpus = 8, .accumulation = 6}));
+  config.cluster.vpp = 2;
+  EXPECT_EQ(share_among(config, 11), Share({.gpus = 4, .accumulation = 12}));  // 6 are no whole rounds of 4
+}
+
 const CommandLine kLine = {
     .arguments = {"train", "run.toml", "--gpus=4", "--optim.lr=1e-3", "--train.accumulation=3"},
     .positionals = {"run.toml"},
