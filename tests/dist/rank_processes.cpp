@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <regex>
 #include <stdexcept>
 
 #include "dist/tcp.h"
@@ -96,6 +97,11 @@ bool RankProcesses::await_ends(double seconds, int except) {
   }
   for (Rank& rank : ranks_) read_some(rank);
   return true;
+}
+
+bool is_missed(const std::string& text, int rank) {
+  return std::regex_search(text, std::regex("no word from ranks? ([0-9, and]* )?" + std::to_string(rank) +
+                                            "(,| and)?( [0-9, and]*)? before the deadline"));
 }
 
 int free_port() {

@@ -40,6 +40,11 @@ class RankProcesses {
   std::vector<Rank> ranks_;
 };
 
+/// Whether `text` says that there was "no word from" this rank, alone or among others, "before the deadline". A sum has
+/// two halves: who has all of the first waits in the second for the lost rank, and for those that still miss it in the
+/// first.
+bool is_missed(const std::string& text, int rank);
+
 /// A port of 127.0.0.1 that was free a moment ago.
 int free_port();
 
