@@ -25,7 +25,11 @@ class HostEngine final : public CollectiveEngine {
   HostEngine(Link& link, std::vector<int> members);
 
   /// Of all transfers until the next.
-  void set_deadline(Deadline deadline) { deadline_ = deadline; }
+  /// Of the first step of the call that begins; later ones have a little more.
+  void set_deadline(Deadline deadline) {
+    deadline_ = deadline;
+    num_transfers_ = 0;
+  }
   const std::vector<int>& members() const { return members_; }
 
   int rank() const override { return rank_; }
@@ -43,6 +47,7 @@ class HostEngine final : public CollectiveEngine {
   std::vector<int> members_;
   int rank_ = 0;
   Deadline deadline_;
+  int num_transfers_ = 0;  ///< of the call under way
   std::vector<std::byte> inbox_;
   std::vector<const void*> inputs_;
   std::vector<Message> sent_;  ///< kept, so that the steady state allocates nothing

@@ -16,13 +16,15 @@ struct ScriptedLink final : Link {
   std::string name() const override { return "scripted"; }
   int rank() const override { return 0; }
   int size() const override { return 2; }
-  void transfer(std::span<const Message>, std::span<const Message> received, Deadline) override {
+  void transfer(std::span<const Message>, std::span<const Message> received, Deadline deadline) override {
+    deadlines.push_back(deadline);
     on_transfer(received);
   }
   void abort(const std::string&) noexcept override { was_aborted.set_value(); }
 
   std::function<void(std::span<const Message>)> on_transfer;
   std::promise<void> was_aborted;
+  std::vector<Deadline> deadlines;
 };
 
 Tensor one_float(float& value) {
@@ -72,6 +74,22 @@ TEST(HostCommunicator, KeepsTheFirstFailureAndMakesNoLaterCall) {
   EXPECT_THROW(communicator.barrier(), CommError);
   aborted.wait();  // the others were told
   EXPECT_EQ(num_transfers, 1);
+}
+
+TEST(HostEngine, LaterStepsOfACallAreGivenUpLater) {
+  ScriptedLink link([](std::span<const Message>) {});
+  HostEngine engine(link, {0, 1});
+  const Deadline deadline = std::chrono::steady_clock::now();
+  for (int call = 0; call < 2; ++call) {
+    engine.set_deadline(deadline);
+    for (int step = 0; step < 3; ++step) engine.transfer({}, {});
+  }
+  ASSERT_EQ(link.deadlines.size(), 6u);
+  for (size_t first : {size_t{0}, size_t{3}}) {
+    EXPECT_EQ(link.deadlines[first], deadline);
+    EXPECT_LT(link.deadlines[first], link.deadlines[first + 1]);
+    EXPECT_LT(link.deadlines[first + 1], link.deadlines[first + 2]);
+  }
 }
 
 }  // namespace

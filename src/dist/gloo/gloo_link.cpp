@@ -98,6 +98,15 @@ class GlooLink::Transfer {
 
   Deadline deadline() const { return deadline_; }
 
+  /// `waited_for`, and whoever else has not even announced a message.
+  std::vector<int> late_ranks(int waited_for) {
+    std::vector<int> ranks = {waited_for};
+    for (Entry& entry : entries_) {
+      if (std::atomic_ref(entry.label.number).load() == 0) ranks.push_back(entry.message.rank);
+    }
+    return ranks;
+  }
+
   /// The link's lock is held.
   void end_waits() {
     for (Entry& entry : entries_) {
@@ -254,7 +263,7 @@ void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> 
     for (const Message& message : sent) {
       Entry& entry = *out.emplace_back(&under_way.add(message));
       rank = message.rank;
-      entry.label = message.label;
+      entry.label = message.label;  // with a number, which is never 0
       entry.label_buffer->send(rank, kLabelSlot);
       if (message.bytes > 0) entry.data_buffer->send(rank, kDataSlot);
     }
@@ -322,18 +331,18 @@ void GlooLink::watch_deadlines() {
 }
 
 void GlooLink::throw_failure(int rank, const std::string& error) {
-  bool is_late = false;
+  std::vector<int> late_ranks;
   {
     const std::lock_guard lock(mutex_);
     if (is_aborted_) throw LinkFailure("aborted: " + why_);
-    is_late = is_late_;
+    if (is_late_) late_ranks = transfer_->late_ranks(rank);
   }
   // Whoever gives up says why before it closes, and this is not always the rank that is waited for.
   if (const auto why = farewell_of(rank)) throw LinkFailure(*why);
   for (int other = 0; other < size_; ++other) {
     if (const auto why = farewell_of(other)) throw LinkFailure(*why);
   }
-  if (is_late) throw LinkFailure(late_text(std::span(&rank, 1)));
+  if (!late_ranks.empty()) throw LinkFailure(late_text(late_ranks));
   throw LinkFailure("rank " + std::to_string(rank) + " is lost: " + error);
 }
 
