@@ -44,7 +44,7 @@ if [ "$labels" != fast ]; then
   if nvcc=$(find_nvcc); then
     heading "CUDA code: compile"
     if cmake --preset cuda -DLITESPARK_TESTS=ON -DLITESPARK_BENCH=ON -DCMAKE_CUDA_COMPILER="$nvcc" &&
-      cmake --build build/cuda -j "$cores" --target litespark test_ops_cuda bench_cuda_ops bench_cuda_matmul_attention \
+      cmake --build build/cuda -j "$cores" --target litespark test_ops_cuda bench_cuda_ops bench_cuda_matmul_attention bench_cuda_gated \
         $(nccl_targets); then
       passed=$((passed + 1))
     else

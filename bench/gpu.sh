@@ -40,7 +40,8 @@ build() {
   # The warnings of other compilers than ours are no reason to stop here.
   # shellcheck disable=SC2086
   cmake --preset cuda-only -B "$build" -DLITESPARK_TESTS=ON -DLITESPARK_BENCH=ON -DLITESPARK_WERROR=OFF ${GPU_CMAKE_ARGS:-} &&
-    cmake --build "$build" -j "$jobs" --target litespark test_ops_cuda bench_cuda_ops bench_cuda_matmul_attention
+    cmake --build "$build" -j "$jobs" --target litespark test_ops_cuda bench_cuda_ops bench_cuda_matmul_attention \
+      bench_cuda_gated
 }
 
 golden() {
@@ -72,6 +73,7 @@ for name in $stages; do
     bench)
       stage bench_ops "$build/bench/bench_cuda_ops" "$out/ops.json"
       stage bench_matmul "$build/bench/bench_cuda_matmul_attention" "${MATMUL_BENCH:-all}" --json="$out/matmul_attention.json"
+      stage bench_gated "$build/bench/bench_cuda_gated" --json="$out/gated.json"
       ;;
     train)
       # shellcheck disable=SC2086

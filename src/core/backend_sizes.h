@@ -77,6 +77,8 @@ class BackendSizes {
   virtual Fp8Support fp8_support() const { return Fp8Support::kEmulated; }
   /// Of one ScaledMatmul of `columns` outputs.
   virtual int64_t scaled_matmul_scratch_bytes(int64_t /*columns*/, bool /*has_bias*/) const { return 0; }
+  /// Whether the MLP's products shall be GatedForward and GatedBackward, which stand for two ops each.
+  virtual bool joins_swiglu(DType /*compute*/, int64_t /*hidden*/, int64_t /*intermediate*/) const { return false; }
   virtual int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const = 0;
   virtual int64_t matmul_backward_input_scratch_bytes(const LinearShape& shape) const = 0;
   virtual int64_t matmul_backward_weight_scratch_bytes(const LinearShape& shape) const = 0;

@@ -118,6 +118,8 @@ class Backend {
   virtual void run(const op::AttentionCached<Tensor>&) = 0;
   virtual void run(const op::SwiGluForward<Tensor>&) = 0;
   virtual void run(const op::SwiGluBackward<Tensor>&) = 0;
+  virtual void run(const op::GatedForward<Tensor>&) = 0;
+  virtual void run(const op::GatedBackward<Tensor>&) = 0;
   virtual void run(const op::CrossEntropy<Tensor>&) = 0;
   virtual void run(const op::CrossEntropyPart<Tensor>&) = 0;
   virtual void run(const op::CrossEntropyJoined<Tensor>&) = 0;

@@ -55,6 +55,8 @@ void check_contract(const op::AttentionBackward<Tensor>& op);
 void check_contract(const op::AttentionCached<Tensor>& op);
 void check_contract(const op::SwiGluForward<Tensor>& op);
 void check_contract(const op::SwiGluBackward<Tensor>& op);
+void check_contract(const op::GatedForward<Tensor>& op);
+void check_contract(const op::GatedBackward<Tensor>& op);
 void check_contract(const op::CrossEntropy<Tensor>& op);
 void check_contract(const op::CrossEntropyPart<Tensor>& op);
 void check_contract(const op::CrossEntropyJoined<Tensor>& op);

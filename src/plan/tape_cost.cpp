@@ -62,6 +62,10 @@ OpWork op_work(const op::AnyOp<TensorId>& any, const TensorTable& tensors) {
     product(rows_of(input->dy), last_of(input->dx), last_of(input->dy));
   } else if (const auto* weight = std::get_if<op::MatmulBackwardWeight<TensorId>>(&any)) {
     product(last_of(weight->dy), last_of(weight->x), rows_of(weight->dy));
+  } else if (const auto* gated = std::get_if<op::GatedForward<TensorId>>(&any)) {
+    product(rows_of(gated->x), last_of(gated->gate_up), last_of(gated->x));
+  } else if (const auto* gated_back = std::get_if<op::GatedBackward<TensorId>>(&any)) {
+    product(rows_of(gated_back->dout), last_of(gated_back->weight), last_of(gated_back->dout));
   } else if (const auto* scaled = std::get_if<op::ScaledMatmul<TensorId>>(&any)) {
     product(rows_of(scaled->a), tensors[scaled->b].shape[0], last_of(scaled->a));
     work.is_fp8 = true;

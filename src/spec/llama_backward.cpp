@@ -28,16 +28,14 @@ BlockActivations LlamaEmitter::recomputed(const BlockActivations& kept, int64_t 
       attention_norm(block, layer, kept.input, {});
       project_and_rotate(block, layer);
       mlp_norm(block, layer, block.input, project_output(block, layer));
-      gate_and_up(block, layer);
-      activate(block, layer);
+      gate_up_and_activate(block, layer);
       return block;
     case Recompute::kBlock:
       attention_norm(block, layer, kept.input, {});
       project_and_rotate(block, layer);
       attend(block, layer);
       mlp_norm(block, layer, block.input, project_output(block, layer));
-      gate_and_up(block, layer);
-      activate(block, layer);
+      gate_up_and_activate(block, layer);
       return block;
   }
   return block;
@@ -75,17 +73,34 @@ void LlamaEmitter::backward_norm(const NormBackward& norm, const ResidualGradien
       .accumulate = accumulate_});
 }
 
+// 10 and 9 backwards. The gradient of gate and up in place: once it is known, nobody reads them again.
+void LlamaEmitter::backward_down_and_swiglu(const BlockActivations& block, int64_t layer, const OutputGradient& ddown) {
+  const KeptInput hidden{.values = block.hidden, .transposed = block.hidden_transposed};
+  if (!joins_swiglu(layer)) {
+    const TensorId dhidden = project_backward_input(kDownLinear, layer, ddown);
+    project_backward_weight(kDownLinear, layer, ddown, hidden);
+    tape_.enter("backward.swiglu", layer);
+    tape_.push(op::SwiGluBackward<TensorId>{.dgate_up = block.gate_up,
+                                            .dh = dhidden,
+                                            .gate_up = block.gate_up,
+                                            .abs_max = abs_max_for_producer(Fp8Site::kGateUpGradient, layer)});
+    return;
+  }
+  const Linear down = linear(kDownLinear.weight, kDownLinear.bias, layer);
+  const int64_t gradient_bytes = op::gated_gradient_bytes(num_tokens(), down.in_features, program_.options.compute);
+  project_backward_weight(kDownLinear, layer, ddown, hidden);
+  tape_.push(op::GatedBackward<TensorId>{.dgate_up = block.gate_up,
+                                         .gate_up = block.gate_up,
+                                         .dout = ddown.values,
+                                         .weight = down.weight,
+                                         .scratch = scratch(gradient_bytes + sizes_.matmul_backward_input_scratch_bytes(
+                                                                                 linear_shape(down, num_tokens())))});
+}
+
 // 10, 9, 8, 7 backwards.
 void LlamaEmitter::backward_mlp(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient) {
   const OutputGradient ddown = output_gradient(kDownLinear, layer, gradient.cast);
-  const TensorId dhidden = project_backward_input(kDownLinear, layer, ddown);
-  project_backward_weight(kDownLinear, layer, ddown, {.values = block.hidden, .transposed = block.hidden_transposed});
-  // In place: once its gradient is known, nobody reads gate_up again.
-  tape_.enter("backward.swiglu", layer);
-  tape_.push(op::SwiGluBackward<TensorId>{.dgate_up = block.gate_up,
-                                          .dh = dhidden,
-                                          .gate_up = block.gate_up,
-                                          .abs_max = abs_max_for_producer(Fp8Site::kGateUpGradient, layer)});
+  backward_down_and_swiglu(block, layer, ddown);
   const OutputGradient dgate_up = output_gradient(kGateUpLinear, layer, block.gate_up);
   const TensorId dnormed = project_backward(kGateUpLinear, layer, dgate_up,
                                             {.values = block.mlp_normed, .transposed = block.mlp_normed_transposed});

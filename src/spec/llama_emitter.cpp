@@ -86,6 +86,12 @@ LinearShape LlamaEmitter::linear_shape(const Linear& linear, int64_t rows) const
           .gradient = linear.gradient.has_value() ? program_.tensors[linear.gradient].dtype : DType::kF32};
 }
 
+bool LlamaEmitter::joins_swiglu(int64_t layer) {
+  if (uses_fp8_ || has_tensor_peers() || program_.packs) return false;
+  return !linear(kGateUpLinear.weight, kGateUpLinear.bias, layer).has_bias &&
+         sizes_.joins_swiglu(program_.options.compute, config_.hidden_size, config_.intermediate_size);
+}
+
 /// What a product of this form reads, where the backend packs: the copy that stays, or one made here.
 TensorId LlamaEmitter::packed_copy(const Linear& linear, op::PackForm form) {
   const bool is_forward = form == op::PackForm::kForward;

@@ -186,6 +186,7 @@ class LlamaEmitter {
   void mlp_norm(BlockActivations& block, int64_t layer, TensorId stream, TensorId delta);
   void gate_and_up(BlockActivations& block, int64_t layer);
   void activate(BlockActivations& block, int64_t layer);
+  void gate_up_and_activate(BlockActivations& block, int64_t layer);
   void project_down(BlockActivations& block, int64_t layer);
   /// All of a block, and what goes on from it, or all but the last product.
   BlockActivations forward_block(int64_t layer, TensorId stream, TensorId delta, bool goes_on = true);
@@ -240,6 +241,7 @@ class LlamaEmitter {
                                                    int64_t last);
   void backward_block(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient);
   void backward_mlp(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient);
+  void backward_down_and_swiglu(const BlockActivations& block, int64_t layer, const OutputGradient& ddown);
   void backward_attention(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient);
   void backward_positions(const BlockActivations& block, int64_t layer, TensorId dqkv);
   void backward_norm(const NormBackward& norm, const ResidualGradient& gradient);
@@ -275,6 +277,8 @@ class LlamaEmitter {
   const ParamTensors& param(ParamRole role, int64_t layer) const;
   TensorId temporary(const std::string& name, DType dtype, Shape shape, Owner owner = Owner::kActivations);
   TensorId scratch(int64_t bytes);
+  /// Whether the MLP's products have SwiGLU inside.
+  bool joins_swiglu(int64_t layer);
   op::AttentionShape attention_shape(int64_t layer) const;
   LinearShape linear_shape(const Linear& linear, int64_t rows) const;
   std::string layer_name(int64_t layer, std::string_view name) const;

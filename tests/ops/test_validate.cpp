@@ -66,6 +66,12 @@ std::vector<ValidOp> norm_and_embedding_ops() {
        {"partials"}},
       {op::SwiGluForward<Tensor>{half({6, 5}), half({6, 10}), f32({1})}, {"abs_max"}, {}},
       {op::SwiGluBackward<Tensor>{half({6, 10}), half({6, 5}), half({6, 10}), f32({1})}, {"abs_max"}, {}},
+      {op::GatedForward<Tensor>{half({6, 10}), half({6, 5}), half({6, 3}), half({10, 3}), bytes(9)},
+       {"scratch"},
+       {"scratch"}},
+      {op::GatedBackward<Tensor>{half({6, 10}), half({6, 10}), half({6, 3}), half({3, 5}), bytes(256)},
+       {},
+       {"scratch"}},
   };
 }
 

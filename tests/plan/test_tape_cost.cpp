@@ -42,6 +42,27 @@ TEST(TapeCost, AttentionIsItsCausalHalfAndTwoAndAHalfTimesThatBackwards) {
   EXPECT_DOUBLE_EQ(seconds, 7.0 * 3 * 64 * 32 * 4 * 8);  // L N T H D
 }
 
+TEST(TapeCost, SwiGluInsideAProductChangesNoMatmulWorkAndSavesTraffic) {
+  struct JoiningSizes final : PlainSizes {
+    bool joins_swiglu(DType, int64_t, int64_t) const override { return true; }
+  };
+  const auto work_of = [](const BackendSizes& sizes) {
+    const Program program = make_llama_program(small_config(), small_options(), sizes);
+    OpWork sum;
+    double flops = 0;
+    for (const TapeEntry& entry : program.tape(Phase::kTrainFirst)->entries()) {
+      const OpWork work = op_work(entry.op, program.tensors);
+      sum.bytes += work.bytes;
+      flops += work.matmul_flops();
+    }
+    return std::pair(flops, sum.bytes);
+  };
+  const auto [joined_flops, joined_bytes] = work_of(JoiningSizes());
+  const auto [flops, bytes] = work_of(PlainSizes());
+  EXPECT_DOUBLE_EQ(joined_flops, flops);
+  EXPECT_LT(joined_bytes, bytes);
+}
+
 TEST(TapeCost, ScalesByRowSlowTheCopiesAndThePromotedProducts) {
   const auto slower_ops = [](Fp8Scaling scaling) {
     ProgramOptions options = small_options();

@@ -16,7 +16,7 @@ void expect_kernel_rule(const std::string& case_name, const Execution& execution
 /// Reports outputs that are not exactly `expected`, rounded to their dtype.
 void expect_exact(const std::string& case_name, const Execution& execution, const Values& expected);
 
-/// Reports written tensors whose bytes differ.
+/// Reports written tensors, scratch aside, whose bytes differ.
 void expect_same_bits(const std::string& what, const Execution& execution, const Execution& other);
 
 /// Reports float outputs that differ by more than a few roundings of the largest value, or in where they are NaN or

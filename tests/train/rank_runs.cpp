@@ -23,10 +23,11 @@ std::vector<float> without_padding(const Program& program, const std::vector<flo
 /// The backend's sizes, but for packed copies.
 class UnpackedSizes final : public BackendSizes {
  public:
-  explicit UnpackedSizes(const BackendSizes& sizes) : sizes_(sizes) {}
+  UnpackedSizes(const BackendSizes& sizes, bool joins) : sizes_(sizes), joins_(joins) {}
   bool exact() const override { return sizes_.exact(); }
   bool packs_weights(DType) const override { return false; }
   int64_t packed_bytes(const LinearShape&, op::PackForm) const override { return 0; }
+  bool joins_swiglu(DType, int64_t, int64_t) const override { return joins_; }
   int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const override {
     return sizes_.matmul_forward_scratch_bytes(shape);
   }
@@ -47,6 +48,7 @@ class UnpackedSizes final : public BackendSizes {
 
  private:
   const BackendSizes& sizes_;
+  bool joins_;
 };
 
 /// One step's gradients, a vector a parameter.
@@ -148,7 +150,7 @@ void on_ranks(int ranks, const RankedRun& run, const std::function<void(TinyRun&
     options.micro_batches = run.trainer.accumulation;
     options.take_place(communicator == nullptr ? 0 : communicator->rank());
     auto backend = make_cpu_backend({.threads = 1});
-    const UnpackedSizes unpacked(backend->sizes());
+    const UnpackedSizes unpacked(backend->sizes(), run.joins_swiglu);
     const BackendSizes& sizes = run.packs ? backend->sizes() : unpacked;
     return std::make_unique<TinyRun>(make_llama_program(run.config, options, sizes), run.batches, run.trainer,
                                      std::move(backend), communicator);

@@ -10,6 +10,7 @@
 #include "core/op/communication.h"
 #include "core/op/embedding.h"
 #include "core/op/fp8.h"
+#include "core/op/gated.h"
 #include "core/op/loss.h"
 #include "core/op/matmul.h"
 #include "core/op/offload.h"
@@ -25,10 +26,10 @@ using AnyOp =
     std::variant<EmbeddingForward<T>, EmbeddingBackward<T>, RmsNormForward<T>, RmsNormBackward<T>, HeadNormForward<T>,
                  HeadNormBackward<T>, MatmulForward<T>, MatmulBackwardInput<T>, MatmulBackwardWeight<T>,
                  BiasBackward<T>, PackWeight<T>, Rope<T>, AttentionForward<T>, AttentionBackward<T>, AttentionCached<T>,
-                 SwiGluForward<T>, SwiGluBackward<T>, CrossEntropy<T>, CrossEntropyPart<T>, CrossEntropyJoined<T>,
-                 LossReduce<T>, GradientSquareSum<T>, StepDecision<T>, AdamW<T>, MeanOfCopies<T>, Convert<T>, Add<T>,
-                 OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>, Checksum<T>, PutStepSums<T>, TakeStepSums<T>,
-                 AllReduce<T>, ReduceScatter<T>, AllGather<T>, Send<T>, Receive<T>, CommWait<T>, Clear<T>, AbsMax<T>,
-                 QuantizeFp8<T>, ScaledMatmul<T>>;
+                 SwiGluForward<T>, SwiGluBackward<T>, GatedForward<T>, GatedBackward<T>, CrossEntropy<T>,
+                 CrossEntropyPart<T>, CrossEntropyJoined<T>, LossReduce<T>, GradientSquareSum<T>, StepDecision<T>,
+                 AdamW<T>, MeanOfCopies<T>, Convert<T>, Add<T>, OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>,
+                 Checksum<T>, PutStepSums<T>, TakeStepSums<T>, AllReduce<T>, ReduceScatter<T>, AllGather<T>, Send<T>,
+                 Receive<T>, CommWait<T>, Clear<T>, AbsMax<T>, QuantizeFp8<T>, ScaledMatmul<T>>;
 
 }  // namespace litespark::op

@@ -50,6 +50,8 @@ class CpuBackend final : public Backend {
   void run(const op::AttentionCached<Tensor>& op) override;
   void run(const op::SwiGluForward<Tensor>& op) override;
   void run(const op::SwiGluBackward<Tensor>& op) override;
+  void run(const op::GatedForward<Tensor>& op) override;
+  void run(const op::GatedBackward<Tensor>& op) override;
   void run(const op::CrossEntropy<Tensor>& op) override;
   void run(const op::CrossEntropyPart<Tensor>& op) override;
   void run(const op::CrossEntropyJoined<Tensor>& op) override;

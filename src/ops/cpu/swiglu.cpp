@@ -5,6 +5,7 @@
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows.h"
+#include "ops/gated_parts.h"
 
 namespace litespark::cpu {
 namespace {
@@ -40,6 +41,19 @@ void CpuBackend::run(const op::SwiGluBackward<Tensor>& op) {
     }
   });
   raise_abs_max(threads_, op.abs_max, op.dgate_up);
+}
+
+// A tile of a product gains nothing by SwiGLU in a cache that holds rows of it anyway: one after the other.
+void CpuBackend::run(const op::GatedForward<Tensor>& op) {
+  const GatedForwardParts parts = parts_of(op);
+  run(parts.product);
+  run(parts.activation);
+}
+
+void CpuBackend::run(const op::GatedBackward<Tensor>& op) {
+  const GatedBackwardParts parts = parts_of(op);
+  run(parts.product);
+  run(parts.activation);
 }
 
 }  // namespace litespark::cpu

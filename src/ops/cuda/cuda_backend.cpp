@@ -70,11 +70,13 @@ CudaBackend::CudaBackend(const CudaOptions& options)
       offload_(make_offload_stream(context_)),
       matmul_(make_matmul_library(context_, options)),
       attention_(make_attention_library(context_, options)),
+      gated_(make_gated_choices(context_)),
       sizes_(make_cuda_sizes(context_, *attention_)) {}
 
 CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(context_.stream);
   sizes_.reset();
+  gated_.reset();
   attention_.reset();
   matmul_.reset();
   offload_.reset();

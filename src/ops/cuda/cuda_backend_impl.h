@@ -49,6 +49,14 @@ OffloadStreamPtr make_offload_stream(const DeviceContext& context);
 /// Makes what the copies of a ticket need, so that they can be recorded.
 void prepare_offload(OffloadStream& stream, int ticket);
 
+/// Which products with SwiGLU inside are one kernel (gated_choice.h).
+class GatedChoices;
+struct GatedChoicesDeleter {
+  void operator()(GatedChoices* choices) const;
+};
+using GatedChoicesPtr = std::unique_ptr<GatedChoices, GatedChoicesDeleter>;
+GatedChoicesPtr make_gated_choices(const DeviceContext& context);
+
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const CudaOptions& options);
@@ -91,6 +99,8 @@ class CudaBackend final : public Backend {
   void run(const op::AttentionCached<Tensor>& op) override;
   void run(const op::SwiGluForward<Tensor>& op) override;
   void run(const op::SwiGluBackward<Tensor>& op) override;
+  void run(const op::GatedForward<Tensor>& op) override;
+  void run(const op::GatedBackward<Tensor>& op) override;
   void run(const op::CrossEntropy<Tensor>& op) override;
   void run(const op::CrossEntropyPart<Tensor>& op) override;
   void run(const op::CrossEntropyJoined<Tensor>& op) override;
@@ -114,13 +124,26 @@ class CudaBackend final : public Backend {
 
   const DeviceContext& context() const { return context_; }
 
+  /// The two ways of a product with SwiGLU inside, whatever was chosen. `joined` wants has_gated_product
+  /// (gated_product.h).
+  void run_joined(const op::GatedForward<Tensor>& op);
+  void run_joined(const op::GatedBackward<Tensor>& op);
+  void run_apart(const op::GatedForward<Tensor>& op);
+  void run_apart(const op::GatedBackward<Tensor>& op);
+
  private:
+  void prepare_gated(const op::GatedForward<Tensor>& op);
+  void prepare_gated(const op::GatedBackward<Tensor>& op);
+  template <class Op>
+  void prepare_gated(const Op& op, int64_t depth, int64_t columns);
+
   DeviceContext context_;
   std::shared_ptr<MemoryLedger> ledger_ = std::make_shared<MemoryLedger>();
   StagingPtr staging_;
   OffloadStreamPtr offload_;
   MatmulLibraryPtr matmul_;
   AttentionLibraryPtr attention_;
+  GatedChoicesPtr gated_;
   std::unique_ptr<BackendSizes> sizes_;
 };
 

@@ -11,6 +11,7 @@
 #include "core/checked.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/matmul_plan.h"
+#include "ops/cuda/temporary_memory.h"
 
 namespace litespark::cuda {
 namespace {
@@ -28,36 +29,6 @@ constexpr size_t kMaxFinalists = 4;
 constexpr int kSustainedTurns = 2;
 constexpr float kSustainedMilliseconds = 120.0f;  ///< of each finalist a turn; a third more before it is not counted
 constexpr float kFailed = 1e30f;
-
-/// Device memory for the length of a timing.
-class TemporaryMemory {
- public:
-  explicit TemporaryMemory(int64_t bytes) {
-    if (cudaMalloc(&data_, static_cast<size_t>(bytes)) != cudaSuccess) {
-      data_ = nullptr;
-      cudaGetLastError();
-    }
-  }
-  ~TemporaryMemory() { cudaFree(data_); }
-  TemporaryMemory(const TemporaryMemory&) = delete;
-  TemporaryMemory& operator=(const TemporaryMemory&) = delete;
-  char* data() const { return static_cast<char*>(data_); }
-
- private:
-  void* data_ = nullptr;
-};
-
-class Event {
- public:
-  Event() { check(cudaEventCreate(&event_), "matmul timing"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 /// Byte sizes of the operands of one set, each rounded up to the alignment of an allocation.
 struct OperandBytes {

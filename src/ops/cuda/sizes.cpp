@@ -3,6 +3,7 @@
 #include "core/backend_sizes.h"
 #include "ops/cuda/attention.h"
 #include "ops/cuda/cuda_backend_impl.h"
+#include "ops/cuda/gated_product.h"
 #include "ops/cuda/matmul.h"
 
 namespace litespark::cuda {
@@ -14,7 +15,7 @@ constexpr int kFirstWithFp8 = 89;
 class CudaSizes final : public BackendSizes {
  public:
   CudaSizes(const DeviceContext& context, AttentionLibrary& attention)
-      : has_fp8_(context.compute_capability >= kFirstWithFp8), attention_(attention) {}
+      : context_(context), has_fp8_(context.compute_capability >= kFirstWithFp8), attention_(attention) {}
 
   bool exact() const override { return true; }
   int64_t preferred_head_chunk_rows(int64_t vocab_size) const override { return gpu_head_chunk_rows(vocab_size); }
@@ -28,6 +29,9 @@ class CudaSizes final : public BackendSizes {
     return kMatmulWorkspaceBytes +
            bias_copy_bytes(
                {.kind = MatmulKind::kScaled, .out_features = columns, .has_bias = has_bias, .output = DType::kBF16});
+  }
+  bool joins_swiglu(DType compute, int64_t hidden, int64_t intermediate) const override {
+    return context_.kernels.swiglu_in_products && has_gated_product(compute, hidden, intermediate, context_);
   }
   int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const override {
     return kMatmulWorkspaceBytes + bias_copy_bytes({.kind = MatmulKind::kForward,
@@ -50,6 +54,7 @@ class CudaSizes final : public BackendSizes {
   }
 
  private:
+  const DeviceContext& context_;
   bool has_fp8_;
   AttentionLibrary& attention_;
 };

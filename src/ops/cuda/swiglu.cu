@@ -3,7 +3,7 @@
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
 #include "ops/cuda/device/abs_max.cuh"
-#include "ops/cuda/device/math.cuh"
+#include "ops/cuda/device/swiglu.cuh"
 #include "ops/cuda/device/vector.cuh"
 #include "ops/cuda/heuristics/rows.h"
 #include "ops/cuda/launch.h"
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kChunkThreads) swiglu_forward_kernel(SwiGluArg
     if (column >= args.columns) break;
     float values[kWidth];
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) values[i] = silu<T>(gates[v][i]) * ups[v][i];
+    for (int i = 0; i < kWidth; ++i) values[i] = swiglu<T>(gates[v][i], ups[v][i]);
     largest = larger_magnitude(largest, values);
     store_floats(h + column, values);
   }
@@ -138,10 +138,9 @@ __global__ void __launch_bounds__(kChunkThreads) swiglu_backward_kernel(SwiGluAr
     float dups[kWidth];
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
-      const float g = gates[v][i];
-      const float s = sigmoid<T>(g);
-      dgates[i] = dhs[v][i] * ups[v][i] * s * (1.0f + g * (1.0f - s));
-      dups[i] = dhs[v][i] * g * s;
+      const SwiGluGradient gradient = swiglu_gradient<T>(gates[v][i], ups[v][i], dhs[v][i]);
+      dgates[i] = gradient.gate;
+      dups[i] = gradient.up;
     }
     store_floats(dgate + column, dgates);
     store_floats(dup + column, dups);

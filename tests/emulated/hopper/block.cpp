@@ -46,22 +46,37 @@ struct Barrier {
   uint32_t phase = 0;
 };
 
-struct Block {
+/// Asynchronous work, and the block whose memory it means.
+struct Action {
+  size_t rank = 0;
+  std::function<void()> work;
+};
+
+/// The blocks of a cluster; one alone is a cluster of one.
+struct Cluster {
   ucontext_t scheduler = {};
-  std::vector<Thread> threads;
+  std::vector<Thread> threads;  ///< of all blocks, one after another
+  size_t threads_per_block = 0;
+  GridPlace place;
+  std::mt19937 random;
   std::function<void()> body;
-  size_t current = 0;
+  size_t current = 0;  ///< thread
+  size_t rank = 0;     ///< block whose memory and barriers are meant
   uint64_t progress = 0;
   std::string failure;
-  std::vector<std::function<void()>> pending;
-  std::map<int, Meeting> meetings;
-  std::map<uint32_t, Barrier> barriers;
+  std::vector<Action> pending;
+  std::map<std::pair<size_t, int>, Meeting> meetings;
+  std::map<std::pair<size_t, uint32_t>, Barrier> barriers;
   std::vector<std::array<uint64_t, kWarpSize>> lanes;
   std::vector<std::array<uint64_t, kWarpSize>> seen;
 };
 
-alignas(1024) unsigned char shared_bytes[kSharedBytes];
-Block* block = nullptr;
+/// Whole multiples of 1024, so that every block's memory is aligned.
+constexpr size_t kSharedStride = (kSharedBytes + 1023) / 1024 * 1024;
+alignas(1024) unsigned char shared_bytes[kMaxClusterBlocks * kSharedStride];
+Cluster* block = nullptr;
+/// Of meetings among all blocks of a cluster.
+constexpr size_t kAllBlocks = kMaxClusterBlocks;
 
 Thread& self() {
   return block->threads[block->current];
@@ -85,9 +100,10 @@ void do_pending(std::mt19937& random, bool all) {
       ++i;
       continue;
     }
-    auto action = std::move(block->pending[i]);
+    const Action action = std::move(block->pending[i]);
     block->pending.erase(block->pending.begin() + static_cast<std::ptrdiff_t>(i));
-    action();
+    block->rank = action.rank;
+    action.work();
     ++block->progress;
   }
 }
@@ -95,15 +111,21 @@ void do_pending(std::mt19937& random, bool all) {
 }  // namespace
 
 unsigned char* shared_memory() {
-  return shared_bytes;
+  return shared_bytes + (block == nullptr ? 0 : block->rank) * kSharedStride;
 }
 
 std::string run_block(int threads, unsigned seed, const std::function<void()>& body) {
-  Block state;
+  return run_cluster(1, {}, threads, seed, body);
+}
+
+std::string run_cluster(int blocks, GridPlace place, int threads, unsigned seed, const std::function<void()>& body) {
+  Cluster state;
   block = &state;
-  state.threads = std::vector<Thread>(static_cast<size_t>(threads));
+  state.threads = std::vector<Thread>(static_cast<size_t>(blocks * threads));
+  state.threads_per_block = static_cast<size_t>(threads);
+  state.place = place;
   state.body = body;
-  state.lanes.resize(static_cast<size_t>(threads) / kWarpSize);
+  state.lanes.resize(state.threads.size() / kWarpSize);
   state.seen.resize(state.lanes.size());
   std::memset(shared_bytes, 0xff, sizeof shared_bytes);
   for (Thread& thread : state.threads) {
@@ -112,7 +134,8 @@ std::string run_block(int threads, unsigned seed, const std::function<void()>& b
     thread.context.uc_stack.ss_size = kStackBytes;
     makecontext(&thread.context, start_thread, 0);
   }
-  std::mt19937 random(seed);
+  std::mt19937& random = state.random;
+  random.seed(seed);
   size_t alive = state.threads.size();
   while (alive > 0 && state.failure.empty()) {
     const uint64_t before = state.progress;
@@ -120,7 +143,8 @@ std::string run_block(int threads, unsigned seed, const std::function<void()>& b
     for (size_t i = 0; i < state.threads.size() && state.failure.empty(); ++i) {
       state.current = (first + i) % state.threads.size();
       if (self().done) continue;
-      threadIdx.x = static_cast<unsigned>(state.current);
+      state.rank = state.current / state.threads_per_block;
+      threadIdx.x = static_cast<unsigned>(state.current % state.threads_per_block);
       swapcontext(&state.scheduler, &self().context);
       if (self().done) --alive;
     }
@@ -142,11 +166,29 @@ void fail(const std::string& message) {
 }
 
 void later(std::function<void()> action) {
-  block->pending.push_back(std::move(action));
+  block->pending.push_back({.rank = block->rank, .work = std::move(action)});
 }
 
-void meet(int key, int threads) {
-  Meeting& meeting = block->meetings[key];
+GridPlace place_in_grid() {
+  return block->place;
+}
+
+uint32_t rank_in_cluster() {
+  return static_cast<uint32_t>(block->rank);
+}
+
+void in_block(uint32_t rank, const std::function<void()>& action) {
+  const size_t own = block->rank;
+  if (rank >= block->threads.size() / block->threads_per_block) fail("a block outside of the cluster");
+  block->rank = rank;
+  action();
+  block->rank = own;
+}
+
+namespace {
+
+void meet_in(size_t rank, int key, int threads) {
+  Meeting& meeting = block->meetings[{rank, key}];
   const uint64_t generation = meeting.generation;
   if (++meeting.arrived == threads) {
     meeting.arrived = 0;
@@ -155,6 +197,16 @@ void meet(int key, int threads) {
     return;
   }
   wait_until([&] { return meeting.generation != generation; });
+}
+
+}  // namespace
+
+void meet(int key, int threads) {
+  meet_in(block->rank, key, threads);
+}
+
+void meet_all() {
+  meet_in(kAllBlocks, 0, static_cast<int>(block->threads.size()));
 }
 
 const uint64_t* exchange(uint64_t value) {
@@ -169,13 +221,13 @@ const uint64_t* exchange(uint64_t value) {
 }
 
 void barrier_create(uint32_t address, uint32_t arrivals) {
-  block->barriers[address] = {.arrivals = arrivals, .pending = arrivals};
+  block->barriers[{block->rank, address}] = {.arrivals = arrivals, .pending = arrivals};
 }
 
 namespace {
 
 Barrier& barrier_at(uint32_t address) {
-  const auto found = block->barriers.find(address);
+  const auto found = block->barriers.find({block->rank, address});
   if (found == block->barriers.end()) fail("a barrier that was not initialised");
   return found->second;
 }
@@ -198,7 +250,7 @@ void barrier_arrive(uint32_t address, int64_t bytes_announced) {
 }
 
 void barrier_complete(uint32_t address, int64_t bytes) {
-  Barrier& barrier = block->barriers.at(address);
+  Barrier& barrier = block->barriers.at({block->rank, address});
   barrier.bytes -= bytes;
   flip_when_complete(barrier);
 }
@@ -218,6 +270,8 @@ void commit_products() {
 }
 
 void wait_products(int pending) {
+  // A warp may stand still anywhere: what it has given away too early may be overwritten meanwhile.
+  for (; block->random() % 4 == 0; ++block->progress) back_to_scheduler();
   Groups& groups = self().products;
   while (groups.closed.size() > static_cast<size_t>(pending)) {
     for (const auto& product : groups.closed.front()) product();
@@ -256,7 +310,7 @@ void wait_bulk(int pending) {
 namespace emulated = litespark::emulated;
 
 void __syncthreads() {
-  emulated::meet(0, static_cast<int>(emulated::block->threads.size()));
+  emulated::meet(0, static_cast<int>(emulated::block->threads_per_block));
 }
 void __syncwarp() {
   emulated::exchange(0);

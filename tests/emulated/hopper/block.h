@@ -18,9 +18,26 @@ namespace litespark::emulated {
 /// Runs `body` in `threads` coroutines until all have returned. Returns what went wrong, or nothing.
 std::string run_block(int threads, unsigned seed, const std::function<void()>& body);
 
-/// Shared memory of the block, aligned as Hopper's tiles want it.
+/// Clusters of a grid.
+struct GridPlace {
+  int cluster = 0;
+  int num_clusters = 1;
+};
+/// The same of `blocks` blocks at the same time, which reach into each other's memory.
+std::string run_cluster(int blocks, GridPlace place, int threads, unsigned seed, const std::function<void()>& body);
+inline constexpr int kMaxClusterBlocks = 4;
+GridPlace place_in_grid();
+
+/// Shared memory of the calling thread's block, aligned as Hopper's tiles want it.
 unsigned char* shared_memory();
 inline constexpr uint32_t kSharedBytes = 232448;
+
+/// The calling thread's block in its cluster.
+uint32_t rank_in_cluster();
+/// Does `action` with the memory and barriers of another block. It may not wait.
+void in_block(uint32_t rank, const std::function<void()>& action);
+/// A barrier of all threads of the cluster.
+void meet_all();
 
 /// Comes back when `ready` holds; other threads run meanwhile.
 void wait_until(const std::function<bool()>& ready);

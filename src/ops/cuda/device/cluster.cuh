@@ -18,6 +18,18 @@ __device__ inline uint32_t cluster_blocks() {
   return blocks;
 }
 
+/// This cluster's place in the grid, and how many there are, along x.
+__device__ inline int cluster_number() {
+  int number;
+  asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
+  return number;
+}
+__device__ inline int num_clusters() {
+  int number;
+  asm("mov.u32 %0, %%nclusterid.x;" : "=r"(number));
+  return number;
+}
+
 /// Writes two floats where block `rank` of the cluster has what this block has at `shared`; 8-byte aligned.
 __device__ inline void store_to_block(const void* shared, uint32_t rank, float first, float second) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -26,6 +38,16 @@ __device__ inline void store_to_block(const void* shared, uint32_t rank, float f
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
       "st.shared::cluster.v2.f32 [remote], {%2, %3};\n}\n" ::"r"(address),
       "r"(rank), "f"(first), "f"(second)
+      : "memory");
+}
+
+/// Arrives at the barrier that block `rank` of the cluster has at the address `barrier`.
+__device__ inline void arrive_at_block(uint32_t barrier, uint32_t rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}\n" ::"r"(barrier),
+      "r"(rank)
       : "memory");
 }
 

@@ -51,6 +51,16 @@ __device__ inline void load_box(uint32_t destination, const CUtensorMap& map, Bo
       "l"(&map), "r"(at.column), "r"(at.row), "r"(barrier)
       : "memory");
 }
+/// The same box for every block of the cluster whose bit is set in `blocks`: to the same place in each one's shared
+/// memory, its bytes counting on the barrier at the same place.
+__device__ inline void load_box_to_blocks(uint32_t destination, const CUtensorMap& map, BoxCoordinate at,
+                                          uint32_t barrier, uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(destination),
+      "l"(&map), "r"(at.column), "r"(at.row), "r"(barrier), "h"(blocks)
+      : "memory");
+}
 __device__ inline void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }

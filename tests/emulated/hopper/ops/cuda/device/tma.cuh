@@ -60,6 +60,13 @@ inline void load_box(uint32_t destination, const CUtensorMap& map, BoxCoordinate
   });
 }
 
+inline void load_box_to_blocks(uint32_t destination, const CUtensorMap& map, BoxCoordinate at, uint32_t barrier,
+                               uint16_t blocks) {
+  for (uint32_t rank = 0; rank < 16; ++rank) {
+    if (blocks >> rank & 1) emulated::in_block(rank, [&] { load_box(destination, map, at, barrier); });
+  }
+}
+
 inline void load_bytes(uint32_t destination, const void* source, uint32_t bytes, uint32_t barrier) {
   if (destination % 16 != 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(source) % 16 != 0) {
     emulated::fail("a bulk copy off its alignment");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for the header of the same name: what the Hopper attention uses of it.
+// Stands in for the header of the same name: what Hopper kernels use of it.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,24 @@ inline uint32_t pack_bf16(float low, float high) {
   return to_bf16(low).bits | static_cast<uint32_t>(to_bf16(high).bits) << 16;
 }
 
+template <class T, int kWidth>
+struct Pack {
+  T elements[kWidth];
+  float operator[](int i) const { return to_float(elements[i]); }
+};
+template <int kWidth, class T>
+Pack<T, kWidth> load_pack(const T* source) {
+  return *reinterpret_cast<const Pack<T, kWidth>*>(source);
+}
+
 template <int kWidth>
 void load_floats(const bf16* source, float (&values)[kWidth]) {
   for (int i = 0; i < kWidth; ++i) values[i] = to_float(source[i]);
+}
+
+template <int kWidth>
+void store_floats(bf16* destination, const float (&values)[kWidth]) {
+  for (int i = 0; i < kWidth; ++i) destination[i] = to_bf16(values[i]);
 }
 
 }  // namespace litespark::cuda
