@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assembles a Program: declares the persistent tensors, writes each phase's tape, plans the memory.
 #include <algorithm>
+#include <numeric>
 
 #include "core/checked.h"
 #include "core/error.h"
@@ -95,9 +96,9 @@ void validate_ranks(const ProgramOptions& options) {
 void validate_tensor_ranks(const ModelConfig& config, const ProgramOptions& options) {
   if (options.tensor_ranks == 1) return;
   require_cut(config, options.tensor_ranks);
-  if (options.batch.num_tokens % options.tensor_ranks != 0) {
+  if (options.rank_tokens() % options.tensor_ranks != 0) {
     throw ConfigError("cluster.tp", "does not divide the tokens of a micro-batch, whose norms its ranks share",
-                      options.tensor_ranks, "a divisor of " + std::to_string(options.batch.num_tokens));
+                      options.tensor_ranks, "a divisor of " + std::to_string(options.rank_tokens()));
   }
   if (config.positions == Positions::kAlibi) {
     throw ConfigError("model.positions", "ALiBi's slopes belong to all heads, of which a tensor-parallel rank has some",
@@ -115,6 +116,36 @@ void validate_tensor_ranks(const ModelConfig& config, const ProgramOptions& opti
   if (options.has_logits) {
     throw InternalError("has_logits", "tensor-parallel ranks never have whole logits", options.tensor_ranks, 1);
   }
+}
+
+void validate_context_ranks(const ProgramOptions& options, const BackendSizes& sizes) {
+  const int64_t ranks = options.context_ranks;
+  if (ranks < 1 || options.data_ranks % ranks != 0) {
+    throw InternalError("context_ranks", "does not divide the data ranks", ranks, options.data_ranks);
+  }
+  if (ranks == 1) return;
+  const std::string found = "cluster.cp = " + std::to_string(ranks);
+  if (!sizes.has_attention_parts()) {
+    throw ConfigError("cluster.cp", "has no kernels on this device yet", ranks, 1, "or set device.kind = \"cpu\"");
+  }
+  const int64_t divisor = ranks * std::lcm(int64_t{2}, options.tensor_ranks);
+  if (options.batch.num_tokens % divisor != 0) {
+    throw ConfigError("cluster.cp",
+                      "cuts the tokens of a micro-batch (train.micro_batch x data.seq_len) into two equal chunks a "
+                      "rank, whose rows cluster.tp divides",
+                      std::to_string(options.batch.num_tokens) + " tokens, " + found,
+                      "a multiple of " + std::to_string(divisor));
+  }
+  if (options.fp8) {
+    throw ConfigError("precision.matmul", "8-bit matmuls have no context-parallel form yet", "fp8",
+                      "precision.matmul = \"compute\"", "or set cluster.cp = 1");
+  }
+  if (options.sync_small_every > 1) {
+    throw ConfigError("distribution.sync_small_every",
+                      "lets ranks differ in norms, through which those that share a micro-batch must see the same keys",
+                      options.sync_small_every, 1, "or set cluster.cp = 1");
+  }
+  if (options.has_logits) throw InternalError("has_logits", "context ranks never have all logits", ranks, 1);
 }
 
 void validate_stages(const ModelConfig& config, const ProgramOptions& options) {
@@ -162,7 +193,8 @@ TensorId persistent(Program& program, std::string name, DType dtype, Shape shape
 BatchTensors declare_batch(Program& program, const BackendSizes& sizes, const std::string& name) {
   constexpr int64_t kAlignment = kTensorAlignment / 4;  // elements
   const BatchShape& batch = program.options.batch;
-  const int64_t rows = round_up(batch.num_tokens, kAlignment);
+  const int64_t num_rows = program.options.rank_tokens();
+  const int64_t rows = round_up(num_rows, kAlignment);
   const int64_t offsets = round_up(batch.max_documents + 1, kAlignment);
   const int64_t size = 3 * rows + offsets + kAlignment;
   const TensorId block = persistent(program, name, DType::kI32, {size}, Owner::kBatch);
@@ -171,9 +203,9 @@ BatchTensors declare_batch(Program& program, const BackendSizes& sizes, const st
   };
   BatchTensors tensors{.block = block,
                        .staging = {},
-                       .ids = ints("ids", batch.num_tokens, 0),
-                       .labels = ints("labels", batch.num_tokens, rows),
-                       .positions = ints("positions", batch.num_tokens, 2 * rows),
+                       .ids = ints("ids", num_rows, 0),
+                       .labels = ints("labels", num_rows, rows),
+                       .positions = ints("positions", num_rows, 2 * rows),
                        .offsets = ints("offsets", batch.max_documents + 1, 3 * rows),
                        .num_documents = ints("num_documents", 1, 3 * rows + offsets)};
   if (sizes.stages_batches()) {
@@ -226,7 +258,7 @@ void declare_offloaded(Program& program) {
     program.offloaded.push_back(program.tensors.add(
         {.name = "layers." + std::to_string(layer) + ".offloaded_input",
          .dtype = program.options.residual,
-         .shape = {program.options.batch.num_tokens / program.options.tensor_ranks, program.config.hidden_size},
+         .shape = {program.options.rank_tokens() / program.options.tensor_ranks, program.config.hidden_size},
          .owner = Owner::kActivations,
          .storage = Storage::kHost}));
   }
@@ -381,6 +413,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   config.validate();
   validate_options(config, options);
   validate_ranks(options);
+  validate_context_ranks(options, sizes);
   validate_tensor_ranks(config, options);
   validate_stages(config, options);
   Program program{.config = config, .options = options};
