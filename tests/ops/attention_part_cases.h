@@ -176,8 +176,8 @@ inline std::vector<AttentionPartCase> attention_part_cases() {
       {{.heads = 2, .kv_heads = 1, .dim = 24, .window = 5, .lengths = {150, 42}}, 2},
       {{.heads = 2, .kv_heads = 1, .dim = 32, .window = 64, .lengths = {200, 64, 66}}, 3},
       {{.heads = 2, .kv_heads = 2, .dim = 40, .window = 130, .lengths = {400}}, 4},
-      {{.heads = 2, .kv_heads = 1, .dim = 33, .lengths = {1600, 20}, .tail_rows = 0}, 2},
-      {{.heads = 1, .kv_heads = 1, .dim = 16, .window = 700, .lengths = {1480}}, 2},
+      {{.heads = 2, .kv_heads = 1, .dim = 33, .lengths = {1200, 20}, .tail_rows = 0}, 2},
+      {{.heads = 1, .kv_heads = 1, .dim = 16, .window = 500, .lengths = {1100}}, 2},
       {{.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {130, 6}, .has_alibi = true}, 2},
       {{.heads = 4, .kv_heads = 4, .dim = 40, .window = 70, .lengths = {600}, .tail_rows = 2, .has_alibi = true}, 1}};
   const size_t count = cases.size();

@@ -146,6 +146,7 @@ TEST(ContextRanks, GiveTheLossesAndWeightsOfOneWithinRounding) {
 
 TEST(ContextRanks, ThreeShareRowsThatNoTileDivides) {
   RankedRun run = base_run();
+  run.config.max_position_embeddings = 66;
   run.options.batch = {.num_tokens = 66, .max_documents = 4, .max_length = 66};
   for (const auto& lengths : {std::vector<int64_t>{66}, {20, 13, 32}, {11, 22, 33}}) {
     run.batches = batches_of(run, lengths);
