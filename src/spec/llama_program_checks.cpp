@@ -113,18 +113,10 @@ void validate_context_ranks(const ProgramOptions& options, const BackendSizes& s
     throw InternalError("context_ranks", "does not divide the data ranks", ranks, options.data_ranks);
   }
   if (ranks == 1) return;
-  const std::string found = "cluster.cp = " + std::to_string(ranks);
   if (!sizes.has_attention_parts()) {
     throw ConfigError("cluster.cp", "has no kernels on this device yet", ranks, 1, "or set device.kind = \"cpu\"");
   }
-  const int64_t divisor = ranks * std::lcm(int64_t{2}, options.tensor_ranks);
-  if (options.batch.num_tokens % divisor != 0) {
-    throw ConfigError("cluster.cp",
-                      "cuts the tokens of a micro-batch (train.micro_batch x data.seq_len) into two equal chunks a "
-                      "rank, whose rows cluster.tp divides",
-                      std::to_string(options.batch.num_tokens) + " tokens, " + found,
-                      "a multiple of " + std::to_string(divisor));
-  }
+  require_context_rows(options.batch.num_tokens, ranks, options.tensor_ranks);
   if (options.fp8) {
     throw ConfigError("precision.matmul", "8-bit matmuls have no context-parallel form yet", "fp8",
                       "precision.matmul = \"compute\"", "or set cluster.cp = 1");
@@ -174,6 +166,16 @@ void validate_stages(const ModelConfig& config, const ProgramOptions& options) {
 }
 
 }  // namespace
+
+void require_context_rows(int64_t num_tokens, int64_t context_ranks, int64_t tensor_ranks) {
+  const int64_t divisor = context_ranks * std::lcm(int64_t{2}, tensor_ranks);
+  if (context_ranks == 1 || num_tokens % divisor == 0) return;
+  throw ConfigError("cluster.cp",
+                    "cuts the tokens of a micro-batch (train.micro_batch x data.seq_len) into two equal chunks a rank, "
+                    "whose rows cluster.tp divides",
+                    std::to_string(num_tokens) + " tokens, cluster.cp = " + std::to_string(context_ranks),
+                    "a multiple of " + std::to_string(divisor));
+}
 
 void require_possible(const ModelConfig& config, const ProgramOptions& options, const BackendSizes& sizes) {
   validate_options(config, options);
