@@ -43,8 +43,9 @@ std::vector<CpuIsa> isas_for(const AttentionPartCase& c) {
   return isas;
 }
 
-/// The rule's root mean square, and twice its largest error: the gradient of a query that sees few keys is a difference
-/// of two sums that are nearly one, and the plain loop adds both in one order.
+/// The rule with twice the largest error, since the gradient of a query that sees few keys is a difference of two sums
+/// that are nearly one, and the plain loop adds both in one order; and with twice the root mean square where weights
+/// are rounded to bf16 and not only what comes out. Small samples get two roundings.
 void expect_gradient_rule(const std::string& name, const Execution& execution, const Values& truth,
                           const Values& plain) {
   for (const auto& [tensor, expected] : truth.tensors) {
@@ -52,10 +53,11 @@ void expect_gradient_rule(const std::string& name, const Execution& execution, c
     for (double& value : rounded) value = round_to(execution.dtypes.at(tensor), value);
     const ErrorStats ours = compare(execution.outputs.at(tensor), expected);
     const ErrorStats usual = compare(rounded, expected);
-    const double rounding = 0x1p-23 * ours.largest_expected;
+    const bool is_bf16 = execution.dtypes.at(tensor) == DType::kBF16;
+    const double slack = (ours.count >= 256 ? 0x1p-23 : is_bf16 ? 0x1p-8 : 0x1p-22) * ours.largest_expected;
     EXPECT_EQ(ours.kind_mismatches, 0) << name << ": " << tensor;
-    EXPECT_LE(ours.rms, 1.5 * usual.rms + rounding) << name << ": " << tensor;
-    EXPECT_LE(ours.max_abs, 4 * usual.max_abs + 4 * rounding) << name << ": " << tensor;
+    EXPECT_LE(ours.rms, (is_bf16 ? 2 : 1.5) * usual.rms + slack) << name << ": " << tensor;
+    EXPECT_LE(ours.max_abs, 4 * usual.max_abs + slack) << name << ": " << tensor;
   }
 }
 
