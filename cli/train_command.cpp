@@ -21,6 +21,7 @@
 #include "run_memory.h"
 #include "run_ranks.h"
 #include "run_setup.h"
+#include "spec/llama_program_checks.h"
 #include "spec/param_cut.h"
 #include "spec/run_program.h"
 #include "text_commands.h"
@@ -177,6 +178,7 @@ class TrainCommand final : public Command {
     const ModelConfig model = model_of(config);
     require_cut(model, config.cluster.tp);
     require_layers(model, config.cluster.pp, config.cluster.vpp);
+    require_context_rows(config.train.micro_batch * config.data.seq_len, config.cluster.cp, config.cluster.tp);
     if (config.cluster.gpus > 1 && !place) {
       if (!config.distribution.secret_file.empty()) {
         throw ConfigError("distribution.secret_file",

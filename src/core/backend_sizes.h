@@ -87,6 +87,17 @@ class BackendSizes {
                                                   DType compute) const = 0;
   virtual int64_t attention_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
                                                    DType compute) const = 0;
+  /// Whether there are kernels for what context ranks share: the parts of attention, columns on their way.
+  virtual bool has_attention_parts() const { return true; }
+  /// For `num_rows` of a context rank. Default: as for attention over so many rows.
+  virtual int64_t attention_part_forward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                                       DType compute) const {
+    return attention_forward_scratch_bytes(shape, num_rows, compute);
+  }
+  virtual int64_t attention_part_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                                        DType compute) const {
+    return attention_backward_scratch_bytes(shape, num_rows, compute);
+  }
 };
 
 }  // namespace litespark

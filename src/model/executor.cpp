@@ -35,6 +35,10 @@ GroupPlace place_in(op::CommGroup group, const Program& program) {
       return place(options.data_ranks, options.stage * options.tensor_ranks + options.tensor_rank);
     case op::CommGroup::kTensor:
       return place(options.tensor_ranks, options.stage * options.data_ranks + options.data_rank);
+    case op::CommGroup::kContext: {
+      const int64_t replica = options.stage * options.replicas() + options.replica();
+      return place(options.context_ranks, replica * options.tensor_ranks + options.tensor_rank);
+    }
     case op::CommGroup::kStages: return place(options.stages, replica_part);
     case op::CommGroup::kEnds: {
       if (options.stages == 1 || !program.config.tie_word_embeddings) return place(1, 0);
@@ -163,6 +167,12 @@ void Executor::communicate(const op::Receive<Tensor>& op) {
   calls_[static_cast<size_t>(op.call)] = {among, among->exchange(op.received, in_ring(*among, op.neighbour), {}, 0)};
 }
 
+void Executor::communicate(const op::PassOn<Tensor>& op) {
+  Communicator* const among = communicator(op::CommGroup::kContext);
+  calls_[static_cast<size_t>(op.call)] = {
+      among, among->exchange(op.received, in_ring(*among, -1), op.sent, in_ring(*among, 1))};
+}
+
 void Executor::communicate(const op::CommWait<Tensor>& op) {
   const Call& call = calls_[static_cast<size_t>(op.call)];
   const bool is_timed = wait_timer_ != nullptr && !records_communication_;
@@ -270,8 +280,14 @@ void Executor::upload_batch(std::span<const HostTensor> tensors, int64_t micro_b
     const auto [root, offset_bytes] = program_.tensors.root(tensors[i].id);
     if (root != program_.batch_of(micro_batch).block)
       throw InternalError(program_.tensors[tensors[i].id].name, "no part of the batch");
-    parts[i] = {
-        .offset_bytes = offset_bytes, .source = tensors[i].data, .bytes = program_.tensors[tensors[i].id].bytes()};
+    const int64_t whole = program_.tensors[tensors[i].id].bytes();
+    const int64_t first = tensors[i].first_byte;
+    const int64_t bytes = tensors[i].bytes.value_or(whole - first);
+    if (first < 0 || bytes < 0 || first + bytes > whole) {
+      throw InternalError(program_.tensors[tensors[i].id].name, "is shorter than what would fill it", first + bytes,
+                          whole);
+    }
+    parts[i] = {.offset_bytes = offset_bytes + first, .source = tensors[i].data, .bytes = bytes};
   }
   batch_uploads_.at(static_cast<size_t>(micro_batch))->fill(std::span(parts).first(tensors.size()));
 }

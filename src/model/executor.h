@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,13 +67,15 @@ class Executor {
   void write(TensorId id, const void* source, int64_t bytes);
   void read(TensorId id, void* destination, int64_t bytes) const;
 
-  /// The host's side of a tensor.
+  /// The host's side of a tensor, or of a stretch of it.
   struct HostTensor {
     TensorId id;
     const void* data = nullptr;
+    int64_t first_byte = 0;
+    std::optional<int64_t> bytes = {};  ///< nullopt: up to the tensor's end
   };
-  /// Fills tensors of one of Program::batch_of, whole ones, in one go; waits neither for ops nor for the copy. The
-  /// host's memory may be reused at once.
+  /// Fills tensors of one of Program::batch_of in one go; waits neither for ops nor for the copy. The host's memory may
+  /// be reused at once.
   void upload_batch(std::span<const HostTensor> tensors, int64_t micro_batch = 0);
 
   StepState read_state() const;
@@ -121,6 +124,7 @@ class Executor {
   void communicate(const op::AllGather<Tensor>& op);
   void communicate(const op::Send<Tensor>& op);
   void communicate(const op::Receive<Tensor>& op);
+  void communicate(const op::PassOn<Tensor>& op);
   void communicate(const op::CommWait<Tensor>& op);
   std::string last_issued_text() const;
   [[noreturn]] void rethrow_late(const DeviceError& error) const;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contract checks of rotary positions and attention.
+#include "core/error.h"
+#include "ops/backend.h"
 #include "ops/op_check.h"
 
 namespace litespark {
@@ -36,6 +38,25 @@ void check_uniform(const OpCheck& check, const op::AttentionShape& shape, int64_
 void check_statistics(const OpCheck& check, const Tensor& log_sum_exp, int64_t num_heads, int64_t rows) {
   check.dtype("log_sum_exp", log_sum_exp, {DType::kF32});
   check.matrix("log_sum_exp", log_sum_exp, rows == 0 ? 0 : num_heads, rows);
+}
+
+/// What both directions of a part have in common.
+template <class Op>
+void check_part(const OpCheck& check, const Op& op) {
+  check_shape(check, op.shape);
+  check.floating("qkv", op.qkv);
+  const int64_t rows = op.qkv.rows();
+  check.matrix("qkv", op.qkv, rows, qkv_width(op.shape));
+  check.same_dtype("keys_values", op.keys_values, op.qkv);
+  check.matrix("keys_values", op.keys_values, rows, 2 * int64_t{op.shape.num_kv_heads} * op.shape.head_dim);
+  check_statistics(check, op.log_sum_exp, op.shape.num_heads, rows);
+  check_documents(check, op.shape, op.offsets, op.num_documents);
+  check.positive("ranks", op.part.ranks);
+  check.that(op.part.query_rank >= 0 && op.part.query_rank < op.part.ranks, "query_rank is none of the ranks");
+  check.that(op.part.key_rank >= 0 && op.part.key_rank < op.part.ranks, "key_rank is none of the ranks");
+  check.that(rows % 2 == 0, "rows of qkv are not two chunks");
+  check_uniform(check, op.shape, rows * op.part.ranks);
+  if (op.scratch.has_value()) check.dtype("scratch", op.scratch, {DType::kU8});
 }
 
 }  // namespace
@@ -88,6 +109,28 @@ void check_contract(const op::AttentionBackward<Tensor>& op) {
   if (op.scratch.has_value()) check.dtype("scratch", op.scratch, {DType::kU8});
 }
 
+void check_contract(const op::AttentionPartForward<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check_part(check, op);
+  check.dtype("out", op.out, {DType::kF32});
+  check.matrix("out", op.out, op.qkv.rows(), int64_t{op.shape.num_heads} * op.shape.head_dim);
+}
+
+void check_contract(const op::AttentionPartBackward<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check_part(check, op);
+  const int64_t rows = op.qkv.rows();
+  const int64_t out_width = int64_t{op.shape.num_heads} * op.shape.head_dim;
+  check.same_dtype("out", op.out, op.qkv);
+  check.matrix("out", op.out, rows, out_width);
+  check.same_dtype("dout", op.dout, op.qkv);
+  check.matrix("dout", op.dout, rows, out_width);
+  check.dtype("dqueries", op.dqueries, {DType::kF32});
+  check.matrix("dqueries", op.dqueries, rows, out_width);
+  check.dtype("dkeys_values", op.dkeys_values, {DType::kF32});
+  check.matrix("dkeys_values", op.dkeys_values, rows, op.keys_values.columns());
+}
+
 void check_contract(const op::AttentionCached<Tensor>& op) {
   const OpCheck check(op.kName);
   check_shape(check, op.shape);
@@ -104,6 +147,14 @@ void check_contract(const op::AttentionCached<Tensor>& op) {
                2 * int64_t{op.shape.num_kv_heads} * op.shape.head_dim);
   check.dtype("past_lengths", op.past_lengths, {DType::kI32});
   check.elements("past_lengths", op.past_lengths, op.batch);
+}
+
+void Backend::run(const op::AttentionPartForward<Tensor>& op) {
+  throw InternalError(op.kName, "has no kernel", name(), "a backend with parts of attention");
+}
+
+void Backend::run(const op::AttentionPartBackward<Tensor>& op) {
+  throw InternalError(op.kName, "has no kernel", name(), "a backend with parts of attention");
 }
 
 }  // namespace litespark

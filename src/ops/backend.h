@@ -116,6 +116,11 @@ class Backend {
   virtual void run(const op::AttentionForward<Tensor>&) = 0;
   virtual void run(const op::AttentionBackward<Tensor>&) = 0;
   virtual void run(const op::AttentionCached<Tensor>&) = 0;
+  /// This and the next three where BackendSizes::has_attention_parts(). Default: throws InternalError.
+  virtual void run(const op::AttentionPartForward<Tensor>& op);
+  virtual void run(const op::AttentionPartBackward<Tensor>& op);
+  virtual void run(const op::TakeColumns<Tensor>& op);
+  virtual void run(const op::JoinColumns<Tensor>& op);
   virtual void run(const op::SwiGluForward<Tensor>&) = 0;
   virtual void run(const op::SwiGluBackward<Tensor>&) = 0;
   virtual void run(const op::GatedForward<Tensor>&) = 0;

@@ -49,6 +49,14 @@ void check_contract(const op::Receive<Tensor>& op) {
   check_neighbour(check, op.neighbour, op.call);
 }
 
+void check_contract(const op::PassOn<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.floating("sent", op.sent);
+  check.same_dtype("received", op.received, op.sent);
+  check.elements("received", op.received, op.sent.num_elements());
+  check.that(op.call >= 0, "the call is negative");
+}
+
 void check_contract(const op::CommWait<Tensor>& op) {
   const OpCheck check(op.kName);
   check.dtype("tensor", op.tensor, {DType::kF32, DType::kBF16, DType::kU16, DType::kF64, DType::kI64});

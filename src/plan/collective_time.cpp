@@ -41,6 +41,8 @@ constexpr double kLastStep = 0.25;
 constexpr double kPipelineBytes = 24.0 * (1 << 20);
 /// Host and launch time that a caller sees.
 constexpr double kLaunch = 10;
+/// Of one message between neighbours, in us.
+constexpr double kHop = 20;
 
 /// Data that nothing can carry would take for ever, which is no answer.
 void need_links(const Group& group, const Hardware& hardware) {
@@ -121,6 +123,13 @@ double ring_rate(const Group& group, const Hardware& hardware, bool one_network_
   if (one_network_card) return kOneCardShare * 1e9 * hardware.network_gbps;
   const double network = kNetworkShare * 1e9 * hardware.network_gbps * static_cast<double>(group.ranks_a_node);
   return group.ranks_a_node > 1 ? std::min(link, network) : network;
+}
+
+double hop_seconds(double bytes, const Group& group, const Hardware& hardware) {
+  if (group.ranks < 2) return 0;
+  // Between nodes each device has its own card, as a ring with one device a node.
+  const double link = ring_rate(group.nodes() > 1 ? Group{group.ranks, 1} : group, hardware);
+  return bytes / link + 1e-6 * kHop;
 }
 
 double collective_seconds(Collective kind, double bytes, const Group& group, const Hardware& hardware,

@@ -31,6 +31,9 @@ double ring_share(Collective kind, double ranks);
 /// node's members, with what the protocol reaches of them.
 double ring_rate(const Group& group, const Hardware& hardware, bool one_network_card = false);
 
+/// Seconds in which every rank of a ring of long messages sends `bytes` to the next one.
+double hop_seconds(double bytes, const Group& group, const Hardware& hardware);
+
 /// Seconds for arrays of `bytes` (all-gather and reduce-scatter: of the whole array).
 double collective_seconds(Collective kind, double bytes, const Group& group, const Hardware& hardware,
                           bool one_network_card = false);

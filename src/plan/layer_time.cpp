@@ -201,10 +201,8 @@ Pass context_parallel_seconds(const Workload& workload, const Hardware& hardware
   const double hops = real(layout.cp - 1);
   const double bytes = 4 * workload.rank_tokens() * workload.shape.kv_features() / real(layout.tp);
   const Group group = strided_group(layout.cp, layout.tp, hardware);
-  // Between nodes each device has its own card, as a ring with one device a node.
-  const double link = ring_rate(group.nodes() > 1 ? Group{group.ranks, 1} : group, hardware);
-  const double forward = hops * (bytes / link + 20e-6);
-  const double backward = hops * (3 * bytes / link + 20e-6);
+  const double forward = hops * hop_seconds(bytes, group, hardware);
+  const double backward = hops * hop_seconds(3 * bytes, group, hardware);
   return {std::max(0.0, forward - attention.forward), std::max(0.0, backward - attention.backward)};
 }
 

@@ -60,7 +60,7 @@ Workload workload_of_run(const RunConfig& config, const ModelConfig& model) {
 }
 
 bool has_tapes(const ClusterSection& cluster) {
-  return cluster.cp == 1 && cluster.ep == 1;
+  return cluster.ep == 1;
 }
 
 ProgramOptions planned_options(const RunConfig& config) {

@@ -76,6 +76,12 @@ OpWork op_work(const op::AnyOp<TensorId>& any, const TensorTable& tensors) {
     add_attention(work, attention->shape, tensors[attention->qkv].shape[0], 2);
   } else if (const auto* gradient = std::get_if<op::AttentionBackward<TensorId>>(&any)) {
     add_attention(work, gradient->shape, tensors[gradient->qkv].shape[0], 5);
+  } else if (const auto* part = std::get_if<op::AttentionPartForward<TensorId>>(&any)) {
+    add_attention(work, part->shape, tensors[part->qkv].shape[0], 2);
+    work.attention_flops /= part->part.ranks;
+  } else if (const auto* share = std::get_if<op::AttentionPartBackward<TensorId>>(&any)) {
+    add_attention(work, share->shape, tensors[share->qkv].shape[0], 5);
+    work.attention_flops /= share->part.ranks;
   }
   return work;
 }

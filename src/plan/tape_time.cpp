@@ -33,6 +33,7 @@ class TapeClock {
         hardware_(hardware_in(program.options.compute, hardware)),
         data_(strided_group(program.options.data_ranks, program.options.tensor_ranks, hardware)),
         tensor_(strided_group(program.options.tensor_ranks, 1, hardware)),
+        context_(strided_group(program.options.context_ranks, program.options.tensor_ranks, hardware)),
         world_(strided_group(program.options.world_ranks(), 1, hardware)) {}
 
   void run(Phase phase, int64_t times = 1) {
@@ -59,6 +60,8 @@ class TapeClock {
       start_call(Collective::kAllGather, *gather);
     } else if (const auto* sum = std::get_if<op::AllReduce<TensorId>>(&any)) {
       start_call(Collective::kAllReduce, *sum);
+    } else if (const auto* hop = std::get_if<op::PassOn<TensorId>>(&any)) {
+      start_hop(*hop);
     } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&any)) {
       const Call& call = calls_[wait->call];
       wait_until(call.end, cause_of(call.group));
@@ -73,12 +76,22 @@ class TapeClock {
     const Group& group = group_of(op.group);
     const double seconds = collective_seconds(kind, bytes, group, hardware_);
     if (seconds == 0) return;
-    const double lost = contention_seconds(kind, bytes, static_cast<double>(group.ranks), hardware_);
+    begin(op.call, op.group, seconds, contention_seconds(kind, bytes, static_cast<double>(group.ranks), hardware_));
+  }
+
+  /// Each rank sends and receives what it does in a gather of two.
+  void start_hop(const op::PassOn<TensorId>& op) {
+    const auto bytes = static_cast<double>(program_.tensors[op.sent].bytes());
+    begin(op.call, op::CommGroup::kContext, hop_seconds(bytes, context_, hardware_),
+          contention_seconds(Collective::kAllGather, 2 * bytes, 2, hardware_));
+  }
+
+  void begin(int call, op::CommGroup group, double seconds, double lost) {
     const double start = std::max(communicator_free_, now_);
     communicator_free_ = start + seconds;
-    calls_[op.call] = {
-        .start = start, .end = communicator_free_, .drag = std::min(kMostDrag, lost / seconds), .group = op.group};
-    under_way_.push_back(calls_[op.call]);
+    calls_[call] = {
+        .start = start, .end = communicator_free_, .drag = std::min(kMostDrag, lost / seconds), .group = group};
+    under_way_.push_back(calls_[call]);
   }
 
   const Group& group_of(op::CommGroup group) const {
@@ -86,7 +99,10 @@ class TapeClock {
     return group == op::CommGroup::kData ? data_ : world_;
   }
 
-  double& cause_of(op::CommGroup group) { return group == op::CommGroup::kTensor ? step_.tensor : step_.gradients; }
+  double& cause_of(op::CommGroup group) {
+    if (group == op::CommGroup::kContext) return step_.context;
+    return group == op::CommGroup::kTensor ? step_.tensor : step_.gradients;
+  }
 
   /// Work of `seconds` if it were alone. Calls run one after another; of the time that one is under way, ops lose
   /// `drag`.
@@ -135,7 +151,7 @@ class TapeClock {
 
   const Program& program_;
   Hardware hardware_;
-  Group data_, tensor_, world_;
+  Group data_, tensor_, context_, world_;
   StepSeconds step_;
   double now_ = 0;
   double communicator_free_ = 0;

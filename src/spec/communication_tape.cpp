@@ -30,15 +30,19 @@ int tensor_call(const Program& program, int number) {
   return sums_call(program) + 1 + number;
 }
 
-int stage_call(const Program& program, int number) {
+int context_call(const Program& program, int number) {
   return tensor_call(program, TensorCall::kMostUnderWay) + number;
+}
+
+int stage_call(const Program& program, int number) {
+  return context_call(program, ContextCall::kMostUnderWay) + number;
 }
 
 int num_ranks(const Program& program) {
   return static_cast<int>(program.options.data_ranks);
 }
 
-/// Whether other ranks have the same weights and other data.
+/// Whether other ranks have the same weights and other tokens.
 bool has_data_peers(const Program& program) {
   return program.options.data_ranks > 1;
 }
@@ -187,6 +191,16 @@ void await_tensor_call(Tape& tape, const Program& program, const TensorCall& cal
 void sum_over_tensor_ranks(Tape& tape, const Program& program, TensorId data) {
   tape.push(op::AllReduce<TensorId>{.data = data, .group = op::CommGroup::kTensor, .call = tensor_call(program, 0)});
   tape.push(op::CommWait<TensorId>{.tensor = data, .source = {}, .call = tensor_call(program, 0)});
+}
+
+void start_pass_on(Tape& tape, const Program& program, const ContextCall& call) {
+  tape.push(
+      op::PassOn<TensorId>{.received = call.filled, .sent = call.read, .call = context_call(program, call.number)});
+}
+
+void await_pass_on(Tape& tape, const Program& program, const ContextCall& call) {
+  tape.push(
+      op::CommWait<TensorId>{.tensor = call.filled, .source = call.read, .call = context_call(program, call.number)});
 }
 
 void start_send(Tape& tape, const Program& program, const StageCall& call) {

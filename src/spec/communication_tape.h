@@ -49,6 +49,17 @@ void await_tensor_call(Tape& tape, const Program& program, const TensorCall& cal
 /// data = the sum of it, waited for at once.
 void sum_over_tensor_ranks(Tape& tape, const Program& program, TensorId data);
 
+/// A tensor on its way round the ring of the ranks that share a micro-batch: `read` to the next rank, what fills
+/// `filled` from the one before.
+struct ContextCall {
+  static constexpr int kMostUnderWay = 4;
+
+  TensorId filled, read;
+  int number = 0;  ///< below kMostUnderWay
+};
+void start_pass_on(Tape& tape, const Program& program, const ContextCall& call);
+void await_pass_on(Tape& tape, const Program& program, const ContextCall& call);
+
 /// A tensor on its way to or from a neighbouring stage: 1 the next, -1 the one before.
 struct StageCall {
   TensorId tensor;

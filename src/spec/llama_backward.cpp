@@ -155,20 +155,26 @@ void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t lay
   const DType compute = program_.options.compute;
   const OutputGradient doutput = output_gradient(kOutputLinear, layer, gradient.cast);
   const TensorId dattended = project_backward_input(kOutputLinear, layer, doutput);
-  project_backward_weight(kOutputLinear, layer, doutput,
-                          {.values = block.attended, .transposed = block.attended_transposed});
+  const KeptInput attended{.values = block.attended, .transposed = block.attended_transposed};
+  PartGradients parts;
+  if (has_context_peers()) parts = backward_attention_parts(block, layer, dattended);
+  project_backward_weight(kOutputLinear, layer, doutput, attended);
   const TensorId dqkv = temporary(layer_name(layer, "qkv_gradient"), compute, {num_tokens(), config_.qkv_features()});
   tape_.enter("backward.attention", layer);
-  tape_.push(op::AttentionBackward<TensorId>{
-      .dqkv = dqkv,
-      .dout = dattended,
-      .qkv = block.qkv,
-      .out = block.attended,
-      .log_sum_exp = block.log_sum_exp,
-      .offsets = batch_.offsets,
-      .num_documents = batch_.num_documents,
-      .scratch = scratch(sizes_.attention_backward_scratch_bytes(shape, num_tokens(), compute)),
-      .shape = shape});
+  if (has_context_peers()) {
+    join_part_gradients(parts, dqkv);
+  } else {
+    tape_.push(op::AttentionBackward<TensorId>{
+        .dqkv = dqkv,
+        .dout = dattended,
+        .qkv = block.qkv,
+        .out = block.attended,
+        .log_sum_exp = block.log_sum_exp,
+        .offsets = batch_.offsets,
+        .num_documents = batch_.num_documents,
+        .scratch = scratch(sizes_.attention_backward_scratch_bytes(shape, num_tokens(), compute)),
+        .shape = shape});
+  }
   backward_positions(block, layer, dqkv);
   const OutputGradient dprojected = output_gradient(kQkvLinear, layer, dqkv);
   const TensorId dnormed =

@@ -169,6 +169,11 @@ class LlamaEmitter {
   struct KeptInput {
     TensorId values, transposed;
   };
+  /// Of attention in parts: of this rank's queries [N, H D], and those of its keys and values on their way home.
+  struct PartGradients {
+    TensorId queries;
+    ContextCall keys_values;
+  };
 
   struct HeadChunk {
     int64_t first, count;
@@ -224,6 +229,15 @@ class LlamaEmitter {
   void join_loss(const HeadChunk& chunk, bool training);
   void sum_copies(int64_t layer);
   void sum_copies_of(ParamRole role, int64_t layer);
+
+  // llama_context_ranks.cpp
+  bool has_context_peers() const { return program_.options.context_ranks > 1; }
+  op::ContextPart part_of_step(int64_t step) const;
+  TensorId own_keys_values(const BlockActivations& block, int64_t layer);
+  ContextCall pass_on(TensorId sent, const std::string& name);
+  void attend_in_parts(BlockActivations& block, int64_t layer);
+  PartGradients backward_attention_parts(const BlockActivations& block, int64_t layer, TensorId dattended);
+  void join_part_gradients(const PartGradients& parts, TensorId dqkv);
 
   // llama_ranks.cpp
   void await_weights(int64_t layer);
@@ -300,6 +314,7 @@ class LlamaEmitter {
   std::vector<TensorId> whole_gradients_;    ///< of this tape, a bucket each; absent until something writes there
   std::vector<BucketReduction> reductions_;  ///< under way
   int num_tensor_calls_ = 0;                 ///< of this tape so far
+  int num_context_calls_ = 0;                ///< the same
   bool uses_fp8_ = false;
   std::string stage_;  ///< part of tensor names: tells a recomputed tensor from the first one
 };

@@ -67,6 +67,7 @@ void LlamaEmitter::attend(BlockActivations& block, int64_t layer) {
     attend_to_cache(block, layer);
     return;
   }
+  if (has_context_peers()) return attend_in_parts(block, layer);
   const op::AttentionShape shape = attention_shape(layer);
   block.attended =
       temporary(layer_name(layer, "attended"), program_.options.compute, {num_tokens(), config_.attention_features()});

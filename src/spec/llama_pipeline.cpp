@@ -118,7 +118,7 @@ class StageTape {
     arrival.tensor =
         program_.tensors.add({.name = tape_.phase() + (neighbour < 0 ? ".arrived_stream" : ".arrived_gradient"),
                               .dtype = options.residual,
-                              .shape = {options.batch.num_tokens / options.tensor_ranks, program_.config.hidden_size},
+                              .shape = {options.rank_tokens() / options.tensor_ranks, program_.config.hidden_size},
                               .owner = Owner::kActivations,
                               .storage = Storage::kArena});
     arrival.call = {.tensor = arrival.tensor, .neighbour = neighbour, .number = take_number()};

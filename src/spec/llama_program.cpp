@@ -10,6 +10,7 @@
 #include "spec/fp8_tensors.h"
 #include "spec/llama_emitter.h"
 #include "spec/llama_pipeline.h"
+#include "spec/llama_program_checks.h"
 #include "spec/optimizer_tape.h"
 #include "spec/param_cut.h"
 #include "spec/program.h"
@@ -18,140 +19,6 @@
 
 namespace litespark {
 namespace {
-
-void validate_options(const ModelConfig& config, const ProgramOptions& options) {
-  const BatchShape& batch = options.batch;
-  if (batch.num_tokens <= 0 || batch.num_tokens > INT32_MAX) {
-    throw ConfigError("micro_batch", "tokens of a micro-batch out of range", batch.num_tokens, "1 to 2^31 - 1");
-  }
-  if (batch.max_length <= 0 || batch.max_length > batch.num_tokens) {
-    throw ConfigError("seq_len", "out of range", batch.max_length, "1 to the tokens of a micro-batch");
-  }
-  if (batch.max_documents <= 0 || batch.max_documents > batch.num_tokens) {
-    throw ConfigError("documents", "out of range", batch.max_documents, "1 to the tokens of a micro-batch");
-  }
-  if (batch.uniform && batch.max_documents * batch.max_length != batch.num_tokens) {
-    throw InternalError("batch", "uniform documents must fill it", batch.num_tokens,
-                        batch.max_documents * batch.max_length);
-  }
-  if (batch.max_length > config.max_position_embeddings) {
-    throw ConfigError("data.seq_len", "longer than the model's positions", batch.max_length,
-                      "at most max_position_embeddings = " + std::to_string(config.max_position_embeddings));
-  }
-  if (options.compute != DType::kBF16 && (options.master != MasterWeights::kF32 || options.gradient != DType::kF32)) {
-    throw ConfigError("precision.compute", "must be bf16 for bf16 weights and gradients", dtype_name(options.compute),
-                      "bf16");
-  }
-  if (options.gradient != DType::kF32 && options.accumulates) {
-    throw ConfigError("precision.gradient", "cannot be accumulated", dtype_name(options.gradient), "f32");
-  }
-  if (options.carries_gradients && (options.accumulates || options.world_ranks() > 1)) {
-    throw InternalError("carries_gradients", "gradients outlive the micro-batch", "several of them, or ranks", "one");
-  }
-  if (options.generation) {
-    const GenerationShape& shape = *options.generation;
-    if (shape.sequences <= 0 || shape.prefill_rows <= 0 || shape.capacity <= 0 ||
-        shape.capacity > config.max_position_embeddings) {
-      throw ConfigError("generation", "capacity out of range", shape.capacity,
-                        "1 to max_position_embeddings = " + std::to_string(config.max_position_embeddings));
-    }
-  }
-  if (options.head_chunk_rows < 0) {
-    throw ConfigError("train.head_chunk_rows", "must not be negative", options.head_chunk_rows, "0 or more");
-  }
-  if (options.offloads_activations && options.recompute != Recompute::kBlock) {
-    throw ConfigError("memory.offload", "moves what block recomputation keeps", "another memory.recompute", "block");
-  }
-  if (options.recompute == Recompute::kEveryK &&
-      (options.recompute_every <= 0 || options.recompute_every > config.num_hidden_layers)) {
-    throw ConfigError("memory.recompute_every", "out of range", options.recompute_every,
-                      "1 to " + std::to_string(config.num_hidden_layers));
-  }
-}
-
-void validate_ranks(const ProgramOptions& options) {
-  if (options.data_ranks < 1 || options.data_rank < 0 || options.data_rank >= options.data_ranks) {
-    throw InternalError("data_rank", "out of range", options.data_rank,
-                        "0 to " + std::to_string(options.data_ranks - 1));
-  }
-  if (options.tensor_ranks < 1 || options.tensor_rank < 0 || options.tensor_rank >= options.tensor_ranks) {
-    throw InternalError("tensor_rank", "out of range", options.tensor_rank,
-                        "0 to " + std::to_string(options.tensor_ranks - 1));
-  }
-  if (options.stages < 1 || options.stage < 0 || options.stage >= options.stages) {
-    throw InternalError("stage", "out of range", options.stage, "0 to " + std::to_string(options.stages - 1));
-  }
-  if (options.sync_small_every < 1) {
-    throw ConfigError("distribution.sync_small_every", "out of range", options.sync_small_every, "1 or more");
-  }
-  if (options.world_ranks() == 1) return;
-  if (!options.has_training) throw InternalError("ranks", "share training only", options.world_ranks(), 1);
-  if (options.has_checksums) {
-    throw ConfigError("device.verify_every", "compares the gradients of one rank", options.world_ranks(), "one rank",
-                      "set device.verify_every = 0");
-  }
-}
-
-void validate_tensor_ranks(const ModelConfig& config, const ProgramOptions& options) {
-  if (options.tensor_ranks == 1) return;
-  require_cut(config, options.tensor_ranks);
-  if (options.batch.num_tokens % options.tensor_ranks != 0) {
-    throw ConfigError("cluster.tp", "does not divide the tokens of a micro-batch, whose norms its ranks share",
-                      options.tensor_ranks, "a divisor of " + std::to_string(options.batch.num_tokens));
-  }
-  if (config.positions == Positions::kAlibi) {
-    throw ConfigError("model.positions", "ALiBi's slopes belong to all heads, of which a tensor-parallel rank has some",
-                      "alibi", "rope", "or set cluster.tp = 1");
-  }
-  if (options.fp8) {
-    throw ConfigError("precision.matmul", "8-bit matmuls have no tensor-parallel form yet", "fp8",
-                      "precision.matmul = \"compute\"", "or set cluster.tp = 1");
-  }
-  if (options.generation) {
-    throw ConfigError("train.sample_every", "samples need whole logits, which tensor-parallel ranks never have",
-                      "cluster.tp = " + std::to_string(options.tensor_ranks), "train.sample_every = 0",
-                      "or set cluster.tp = 1");
-  }
-  if (options.has_logits) {
-    throw InternalError("has_logits", "tensor-parallel ranks never have whole logits", options.tensor_ranks, 1);
-  }
-}
-
-void validate_stages(const ModelConfig& config, const ProgramOptions& options) {
-  if (options.chunks < 1 || (options.stages == 1 && options.chunks > 1)) {
-    throw ConfigError("cluster.vpp", "needs several pipeline stages", options.chunks, "1, or set cluster.pp");
-  }
-  if (options.stages == 1) return;
-  require_layers(config, options.stages, options.chunks);
-  if (options.micro_batches < 1 || options.accumulates != (options.micro_batches > 1)) {
-    throw InternalError("micro_batches", "is not what the options say of accumulation", options.micro_batches,
-                        options.accumulates ? "2 or more" : "1");
-  }
-  if (options.chunks > 1 && options.micro_batches % options.stages != 0) {
-    throw ConfigError("cluster.vpp", "interleaved stages take micro-batches in rounds of cluster.pp",
-                      "train.accumulation = " + std::to_string(options.micro_batches),
-                      "a multiple of " + std::to_string(options.stages), "or set cluster.vpp = 1");
-  }
-  if (options.chunks > 1 && options.shards_gradients) {
-    throw ConfigError("distribution.zero", "2 has no form for interleaved stages yet", 2, 1, "or set cluster.vpp = 1");
-  }
-  const std::string found = "cluster.pp = " + std::to_string(options.stages);
-  if (options.fp8) {
-    throw ConfigError("precision.matmul", "8-bit matmuls have no pipeline-parallel form yet", "fp8",
-                      "precision.matmul = \"compute\"", "or set cluster.pp = 1");
-  }
-  if (options.generation) {
-    throw ConfigError("train.sample_every", "samples need all layers on one device", found, "train.sample_every = 0",
-                      "or set cluster.pp = 1");
-  }
-  if (options.offloads_activations) {
-    throw ConfigError("memory.offload", "has no pipeline-parallel form yet", found, "memory.offload = \"none\"",
-                      "or set cluster.pp = 1");
-  }
-  if (options.has_logits) {
-    throw InternalError("has_logits", "pipeline stages never have whole logits", options.stages, 1);
-  }
-}
 
 TensorId persistent(Program& program, std::string name, DType dtype, Shape shape, Owner owner) {
   return program.tensors.add(
@@ -162,7 +29,8 @@ TensorId persistent(Program& program, std::string name, DType dtype, Shape shape
 BatchTensors declare_batch(Program& program, const BackendSizes& sizes, const std::string& name) {
   constexpr int64_t kAlignment = kTensorAlignment / 4;  // elements
   const BatchShape& batch = program.options.batch;
-  const int64_t rows = round_up(batch.num_tokens, kAlignment);
+  const int64_t num_rows = program.options.rank_tokens();
+  const int64_t rows = round_up(num_rows, kAlignment);
   const int64_t offsets = round_up(batch.max_documents + 1, kAlignment);
   const int64_t size = 3 * rows + offsets + kAlignment;
   const TensorId block = persistent(program, name, DType::kI32, {size}, Owner::kBatch);
@@ -171,9 +39,9 @@ BatchTensors declare_batch(Program& program, const BackendSizes& sizes, const st
   };
   BatchTensors tensors{.block = block,
                        .staging = {},
-                       .ids = ints("ids", batch.num_tokens, 0),
-                       .labels = ints("labels", batch.num_tokens, rows),
-                       .positions = ints("positions", batch.num_tokens, 2 * rows),
+                       .ids = ints("ids", num_rows, 0),
+                       .labels = ints("labels", num_rows, rows),
+                       .positions = ints("positions", num_rows, 2 * rows),
                        .offsets = ints("offsets", batch.max_documents + 1, 3 * rows),
                        .num_documents = ints("num_documents", 1, 3 * rows + offsets)};
   if (sizes.stages_batches()) {
@@ -226,7 +94,7 @@ void declare_offloaded(Program& program) {
     program.offloaded.push_back(program.tensors.add(
         {.name = "layers." + std::to_string(layer) + ".offloaded_input",
          .dtype = program.options.residual,
-         .shape = {program.options.batch.num_tokens / program.options.tensor_ranks, program.config.hidden_size},
+         .shape = {program.options.rank_tokens() / program.options.tensor_ranks, program.config.hidden_size},
          .owner = Owner::kActivations,
          .storage = Storage::kHost}));
   }
@@ -379,10 +247,7 @@ const Tape* Program::tape(Phase phase) const {
 
 Program make_llama_program(const ModelConfig& config, const ProgramOptions& options, const BackendSizes& sizes) {
   config.validate();
-  validate_options(config, options);
-  validate_ranks(options);
-  validate_tensor_ranks(config, options);
-  validate_stages(config, options);
+  require_possible(config, options, sizes);
   Program program{.config = config, .options = options};
   program.options.shards_gradients = options.shards_gradients && options.data_ranks > 1;
   if (options.data_ranks == 1) program.options.sync_small_every = 1;

@@ -77,8 +77,10 @@ struct ProgramOptions {
   bool packs_on_use = false;
   std::optional<Fp8Options> fp8;              ///< in the train phases; absent: all matmuls in the compute dtype
   std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
-  int64_t data_ranks = 1;                     ///< ranks that train on micro-batches of their own, ZeRO-1 among them
+  int64_t data_ranks = 1;                     ///< ranks that train on tokens of their own, ZeRO-1 among them
   int64_t data_rank = 0;                      ///< which of them this is; sizes and offsets do not depend on it
+  /// So many data ranks in a row, a divisor of them, share the rows of each micro-batch; 1: each has its own.
+  int64_t context_ranks = 1;
   /// Norms and biases: every data rank updates copies of its own by its own gradients, and Phase::kSynchronise brings
   /// them together every so many steps. 1: they are reduced in every step like all others.
   int64_t sync_small_every = 1;
@@ -96,8 +98,14 @@ struct ProgramOptions {
   int64_t chunks = 1;         ///< ranges of layers that each stage holds
   int64_t micro_batches = 1;  ///< of a step, which several stages must know: they work on more than one at a time
 
+  /// Groups of data ranks that take micro-batches of their own, which of them this rank is in, and where in it.
+  int64_t replicas() const { return data_ranks / context_ranks; }
+  int64_t replica() const { return data_rank / context_ranks; }
+  int64_t context_rank() const { return data_rank % context_ranks; }
+  /// Rows of a micro-batch that this rank works on.
+  int64_t rank_tokens() const { return batch.num_tokens / context_ranks; }
   /// Of the whole run. Ranks that talk most are neighbours: first those of one replica's stage, then those with the
-  /// same stage, and stages last.
+  /// same stage, of which those that share micro-batches come first, and stages last.
   int64_t world_ranks() const { return stages * data_ranks * tensor_ranks; }
   int64_t world_rank() const { return rank_of(data_rank); }
   /// The rank with this one's stage and part of the weights that trains on other data.
@@ -206,7 +214,7 @@ struct Bucket {
 /// Elements: pieces of a bucket start at multiples of it.
 inline constexpr int64_t kShardAlignment = 4096;
 
-/// What the loader fills for each micro-batch.
+/// What the loader fills for each micro-batch. N: this rank's rows of it (op::context_chunk); offsets are of all rows.
 struct BatchTensors {
   TensorId block;          ///< i32, holds all of the others, so that one copy brings them
   TensorId staging;        ///< [2, block]: where the next batches travel to; absent where the backend needs none

@@ -354,7 +354,10 @@ void ClusterSection::visit(Fields& fields) {
               .help = "Ranges of layers that each pipeline stage holds; above 1 stages are interleaved: they wait less "
                       "and send more, and train.accumulation is a multiple of pp.",
               .range = between(1, 1024)});
-  fields.add({.path = "cp", .value = &cp, .help = "Context-parallel ranks.", .range = ranks});
+  fields.add({.path = "cp",
+              .value = &cp,
+              .help = "Context-parallel ranks, which share the tokens of a micro-batch.",
+              .range = ranks});
   fields.add({.path = "ep", .value = &ep, .help = "Expert-parallel ranks, within dp.", .range = ranks});
   fields.add({.path = "hardware", .value = &hardware, .help = "Hardware that `litespark plan` computes for."});
 }

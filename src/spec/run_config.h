@@ -223,6 +223,8 @@ struct ClusterSection {
   void visit(Fields& fields);
   /// dp, or what the other axes leave of `gpus` when it is 0.
   int64_t data_parallel() const;
+  /// Ranks with the same weights: data-parallel ones, each as many as share its micro-batches.
+  int64_t reducing_ranks() const { return data_parallel() * cp; }
 };
 
 struct DistributionSection {

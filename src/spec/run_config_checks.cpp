@@ -268,13 +268,13 @@ std::vector<std::string> RunConfig::ignored_settings() const {
   if (memory.recompute != Recompute::kEveryK && memory.recompute_every != MemorySection{}.recompute_every) {
     ignored.push_back("memory.recompute_every: memory.recompute is not \"every-k\"");
   }
-  if (distribution.zero > 1 && cluster.data_parallel() == 1) {
+  if (distribution.zero > 1 && cluster.reducing_ranks() == 1) {
     ignored.push_back("distribution.zero: there is one data-parallel rank, which shares with nobody");
   }
-  if (distribution.sync_small_every > 1 && cluster.data_parallel() == 1) {
+  if (distribution.sync_small_every > 1 && cluster.reducing_ranks() == 1) {
     ignored.push_back("distribution.sync_small_every: there is one data-parallel rank, whose gradients are whole");
   }
-  if (distribution.verify_every > 0 && cluster.data_parallel() == 1) {
+  if (distribution.verify_every > 0 && cluster.reducing_ranks() == 1) {
     ignored.push_back("distribution.verify_every: there is one data-parallel rank, which nobody can be held against");
   }
   const DistributionSection usual;

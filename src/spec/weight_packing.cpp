@@ -25,7 +25,7 @@ PackSource pack_source(Program& program, size_t index) {
 TensorId declare_copy(Program& program, const BackendSizes& sizes, size_t index, op::PackForm form,
                       const std::string& name, Storage storage) {
   const Shape& weight = program.params.params[index].shape;
-  const LinearShape shape{.rows = program.options.batch.num_tokens,
+  const LinearShape shape{.rows = program.options.rank_tokens(),
                           .in_features = weight[1],
                           .out_features = weight[0],
                           .compute = program.options.compute,

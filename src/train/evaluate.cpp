@@ -2,6 +2,7 @@
 #include "train/evaluate.h"
 
 #include <array>
+#include <span>
 
 #include "core/error.h"
 #include "meter/energy.h"
@@ -11,16 +12,31 @@ namespace litespark {
 
 void upload_batch(Executor& executor, const Batch& batch, int64_t micro_batch) {
   const BatchTensors& tensors = executor.program().batch_of(micro_batch);
-  const auto part = [&](TensorId id, const std::vector<int32_t>& values) {
-    const int64_t bytes = executor.program().tensors[id].bytes();
-    const auto found = static_cast<int64_t>(values.size() * sizeof(int32_t));
-    if (found != bytes) throw InternalError("batch", "does not have the program's shape", found, bytes);
-    return Executor::HostTensor{.id = id, .data = values.data()};
+  const ProgramOptions& options = executor.program().options;
+  std::array<Executor::HostTensor, 8> parts;
+  size_t num_parts = 0;
+  const auto add = [&](const Executor::HostTensor& part) { parts[num_parts++] = part; };
+  const auto require_size = [](const std::vector<int32_t>& values, int64_t expected) {
+    if (std::ssize(values) == expected) return;
+    throw InternalError("batch", "does not have the program's shape", values.size(), expected);
   };
-  executor.upload_batch(std::array{part(tensors.ids, batch.ids), part(tensors.labels, batch.labels),
-                                   part(tensors.positions, batch.positions), part(tensors.offsets, batch.offsets),
-                                   Executor::HostTensor{.id = tensors.num_documents, .data = &batch.num_documents}},
-                        micro_batch);
+  const auto add_rows = [&](TensorId id, const std::vector<int32_t>& values) {
+    require_size(values, options.batch.num_tokens);
+    if (options.context_ranks == 1) return add({.id = id, .data = values.data()});
+    const int64_t length = options.rank_tokens() / 2;
+    const auto bytes = length * static_cast<int64_t>(sizeof(int32_t));
+    for (int half = 0; half < 2; ++half) {
+      const int64_t chunk = op::context_chunk(options.context_ranks, options.context_rank(), half);
+      add({.id = id, .data = values.data() + chunk * length, .first_byte = half * bytes, .bytes = bytes});
+    }
+  };
+  add_rows(tensors.ids, batch.ids);
+  add_rows(tensors.labels, batch.labels);
+  add_rows(tensors.positions, batch.positions);
+  require_size(batch.offsets, options.batch.max_documents + 1);
+  add({.id = tensors.offsets, .data = batch.offsets.data()});
+  add({.id = tensors.num_documents, .data = &batch.num_documents});
+  executor.upload_batch(std::span(parts).first(num_parts), micro_batch);
 }
 
 std::optional<EvalResult> evaluate(Executor& executor, const BatchSource& source, int64_t batches,
@@ -33,7 +49,7 @@ std::optional<EvalResult> evaluate(Executor& executor, const BatchSource& source
   executor.write_state({});
   Batch batch;
   bool is_stopped = false;
-  for (int64_t index = options.data_rank; index < batches && !is_stopped; index += options.data_ranks) {
+  for (int64_t index = options.replica(); index < batches && !is_stopped; index += options.replicas()) {
     batch.reset(options.batch);
     source.fill(static_cast<uint64_t>(index), batch);
     upload_batch(executor, batch);

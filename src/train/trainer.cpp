@@ -102,8 +102,9 @@ std::optional<Trainer::Issued> Trainer::issue(const std::function<bool()>& shoul
   if (has_peers()) clock_->end_step();
   if (compares_replicas()) check_replicas(executor_, steps_done_ + 1);
   if (has_peers()) {
-    // All stages of a replica see the same batches; the last counts them, as it does the losses.
-    const bool counts_tokens = executor_.program().options.stage_place().is_last();
+    // All stages and context ranks of a replica see the same batches; of the last stage the first counts them.
+    const ProgramOptions& program = executor_.program().options;
+    const bool counts_tokens = program.stage_place().is_last() && program.context_rank() == 0;
     executor_.write_rank_counts({.batch_tokens = counts_tokens ? done->tokens : 0,
                                  .stop_requests = wants_stop_ ? 1 : 0,
                                  .joules = options_.joules_of_rank(),

@@ -150,6 +150,45 @@ TEST(TrainRanks, HoldDifferentLayersAndAnyLayoutTakesTheRunUp) {
   }
 }
 
+// Real processes that share the tokens of each micro-batch: the run of one, the plan that was printed for it, and the
+// same checkpoints.
+TEST(TrainRanks, ShareTokensAndAnyLayoutTakesTheRunUp) {
+  const SmallRun run;
+  const std::vector<std::string> common = {"--train.eval_every=3", "--train.eval_batches=3", "--checkpoint.every=3"};
+  const auto train = [&](const std::string& out, std::vector<std::string> settings) {
+    settings.insert(settings.end(), common.begin(), common.end());
+    settings.push_back("--out=" + out);
+    return run.train(settings);
+  };
+  const std::vector<std::string> context = {"--gpus=2", "--cluster.cp=2", "--train.accumulation=2"};
+  const ProgramResult several = train("context", context);
+  if (contains(several.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(several.exit_code, 0) << several.errors << several.output;
+  ASSERT_EQ(train("one", {"--train.accumulation=2"}).exit_code, 0);
+  const std::string expected = run.text("one/metrics.jsonl");
+  for (const char* key : {"loss", "eval_loss", "tokens", "grad_norm"}) {
+    expect_near(values_of(run.text("context/metrics.jsonl"), key), values_of(expected, key));
+  }
+  std::vector<std::string> plan = {"plan", "small.toml", "--json", "--hardware=h200"};
+  plan.insert(plan.end(), context.begin(), context.end());
+  const std::string planned = run_litespark(plan, run.path("").string()).output;
+  EXPECT_EQ(values_of(planned, "total_bytes"), values_of(run.text("context/memory.json"), "total_bytes")) << planned;
+  EXPECT_EQ(values_of(planned, "total_bytes").size(), 1u);
+
+  for (const auto& [name, settings] :
+       {std::pair<std::string, std::vector<std::string>>{
+            "of tensor ranks", {"--gpus=4", "--cluster.cp=2", "--cluster.tp=2", "--train.accumulation=2"}},
+        {"beside another", {"--gpus=4", "--cluster.cp=2", "--distribution.zero=2"}},
+        {"again one", {"--train.accumulation=2"}}}) {
+    std::filesystem::copy(run.path("context"), run.path(name), std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(run.path(name + "/checkpoints/step-6"));
+    const ProgramResult resumed = train(name, settings);
+    ASSERT_EQ(resumed.exit_code, 0) << name << resumed.errors;
+    EXPECT_TRUE(contains(resumed.output, "continuing after step 3")) << resumed.output;
+    expect_near(values_of(run.text(name + "/metrics.jsonl"), "loss"), values_of(expected, "loss"));
+  }
+}
+
 // claim:L8, and the checksums of replicas: processes that average their norms every third step go on after a save as if
 // there had been none.
 TEST(TrainRanks, AveragedNormsResumeInTheSameBitsAndReplicasAgree) {
@@ -185,6 +224,10 @@ TEST(TrainRanks, ALayoutThatTheModelDoesNotAllowIsRefusedBeforeAnythingStarts) {
   const ProgramResult stages = run.train({"--gpus=4", "--cluster.pp=4"});
   EXPECT_EQ(stages.exit_code, 2);
   EXPECT_TRUE(contains(stages.errors, "[cluster.pp] leaves pipeline stages without a layer; got 4")) << stages.errors;
+  const ProgramResult rows = run.train({"--gpus=3", "--cluster.cp=3"});
+  EXPECT_EQ(rows.exit_code, 2);
+  EXPECT_TRUE(contains(rows.errors, "[cluster.cp] cuts the tokens of a micro-batch")) << rows.errors;
+  EXPECT_TRUE(contains(rows.errors, "got 16 tokens, cluster.cp = 3, expected a multiple of 6")) << rows.errors;
 }
 
 TEST(TrainRanks, ASignalSavesAndStopsAllOfThem) {

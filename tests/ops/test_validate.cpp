@@ -99,6 +99,18 @@ std::vector<ValidOp> matmul_and_attention_ops() {
                                      attention_shape()},
        {"scratch"},
        {"scratch"}},
+      {op::AttentionPartForward<Tensor>{f32({kTokens, kHeads * kDim}), f32({kHeads, kTokens}), qkv,
+                                        half({kTokens, 2 * kKvHeads * kDim}), i32({4}), i32({1}), bytes(9),
+                                        attention_shape(), op::ContextPart{.ranks = 2}},
+       {"scratch"},
+       {"scratch"}},
+      {op::AttentionPartBackward<Tensor>{f32({kTokens, kHeads * kDim}), f32({kTokens, 2 * kKvHeads * kDim}), out, qkv,
+                                         half({kTokens, 2 * kKvHeads * kDim}), out, f32({kHeads, kTokens}), i32({4}),
+                                         i32({1}), bytes(9), attention_shape(), op::ContextPart{.ranks = 2}},
+       {"scratch"},
+       {"scratch"}},
+      {op::TakeColumns<Tensor>{half({6, 3}), half({6, 5}), 1}, {}, {"x"}},
+      {op::JoinColumns<Tensor>{half({6, 8}), f32({6, 5}), f32({6, 3})}},
       {op::AttentionCached<Tensor>{out, half({2, 10, 2 * kKvHeads * kDim}), qkv, i32({2}), attention_shape(), 2, 10}},
   };
 }
@@ -141,6 +153,7 @@ std::vector<ValidOp> ops_of_ranks() {
       {op::AllGather<Tensor>{u16({60}), u16({20}), 3}},
       {op::Send<Tensor>{half({6, 5})}, {}, {"sent"}},
       {op::Receive<Tensor>{half({6, 5})}, {}, {"received"}},
+      {op::PassOn<Tensor>{half({6, 5}), half({6, 5})}},
       {op::CommWait<Tensor>{f64({20}), f64({20})}, {"source"}, {"tensor", "source"}},
   };
 }
@@ -306,6 +319,16 @@ TEST(Validate, RefusesScalarsThatContradict) {
                                          i32({1}),      {},          attention_shape()};
   attention.shape.uniform = true;
   EXPECT_NE(message_of(attention).find("uniform"), std::string::npos);
+  op::AttentionPartForward<Tensor> part{f32({6, 32}),
+                                        f32({4, 6}),
+                                        half({6, 64}),
+                                        half({6, 32}),
+                                        i32({4}),
+                                        i32({1}),
+                                        {},
+                                        attention_shape(),
+                                        {.ranks = 2, .key_rank = 2}};
+  EXPECT_NE(message_of(part).find("key_rank"), std::string::npos);
   attention.shape.num_kv_heads = 3;
   EXPECT_NE(message_of(attention).find("divide"), std::string::npos);
   EXPECT_NE(message_of(op::StepDecision<Tensor>{.state = state_shape(), .beta1 = 1.0}).find("beta"), std::string::npos);

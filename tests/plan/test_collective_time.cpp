@@ -14,6 +14,15 @@ TEST(CollectiveTime, OneRankNeedsNone) {
   EXPECT_EQ(collective_seconds(Collective::kAllReduce, kGiB, {1, 1}, hardware_named("h100")), 0);
 }
 
+TEST(CollectiveTime, AHopTakesItsBytesOverTheLinkOrTheNetworkCardAndALatency) {
+  const Hardware h200 = hardware_named("h200");
+  EXPECT_EQ(hop_seconds(kGiB, {1, 1}, h200), 0);
+  const double inside = hop_seconds(kGiB, {4, 4}, h200);
+  EXPECT_NEAR(inside, kGiB / ring_rate({4, 4}, h200) + 20e-6, 1e-12);
+  EXPECT_NEAR(hop_seconds(kGiB, {4, 2}, h200), kGiB / ring_rate({4, 1}, h200) + 20e-6, 1e-12);
+  EXPECT_GT(hop_seconds(kGiB, {4, 2}, h200), inside);
+}
+
 TEST(CollectiveTime, WithoutALinkThereIsNoAnswer) {
   Hardware alone = hardware_named("h100");
   alone.link_gbps = 0;

@@ -201,7 +201,22 @@ TEST(RunForecast, OtherLayoutsGoByTheClosedForm) {
   config.cluster.pp = 2;
   const RunForecast four = forecast(config);
   EXPECT_FALSE(four.goes_by_tape);
-  EXPECT_FALSE(four.has_tapes);
+  EXPECT_TRUE(four.has_tapes);
+  EXPECT_EQ(four.workload.layout.text(), "pp 2 x cp 2");
+}
+
+// The ring of keys and values is counted hop by hop, and what is waited for stands in a row of its own.
+TEST(RunForecast, ContextRanksGoByTheirTape) {
+  RunConfig config = small_run();
+  config.cluster.gpus = config.cluster.cp = 2;
+  const RunForecast two = forecast(config);
+  EXPECT_TRUE(two.goes_by_tape);
+  EXPECT_GT(two.step.context, 0);
+  EXPECT_NEAR(two.step.total,
+              two.step.matmul + two.step.attention + two.step.pointwise + two.step.optimizer + two.step.gradients +
+                  two.step.context,
+              1e-12);
+  EXPECT_EQ(two.tokens, forecast(small_run()).tokens);
 }
 
 TEST(RunForecast, SavesAndFailuresHaveTheirOwnShareOfTheRun) {

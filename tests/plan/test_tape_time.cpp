@@ -76,6 +76,10 @@ class HandTape {
     tape_.push(op::AllGather<TensorId>{
         .data = tensor(megabytes), .shard = tensor(megabytes / 2), .ranks = 2, .group = group, .call = call});
   }
+  void pass_on(int call, int64_t megabytes) {
+    program_.options.context_ranks = 2;
+    tape_.push(op::PassOn<TensorId>{.received = tensor(megabytes), .sent = tensor(megabytes), .call = call});
+  }
   void wait(int call) { tape_.push(op::CommWait<TensorId>{.tensor = tensor(1), .source = {}, .call = call}); }
   void work(int64_t megabytes) { tape_.push(op::Add<TensorId>{.sum = tensor(megabytes), .x = tensor(megabytes)}); }
 
@@ -128,6 +132,20 @@ TEST(TapeTime, AWaitForTheFirstStretchLeavesTheSecondUnderWay) {
   const StepSeconds step = tape.seconds();
   EXPECT_GT(step.pointwise, gather_seconds(100));
   EXPECT_NEAR(step.tensor, gather_seconds(100) + gather_contention(100), 1e-9);
+}
+
+TEST(TapeTime, AHopBesideEnoughWorkCostsItsTrafficAlone) {
+  HandTape waiting;
+  waiting.pass_on(1, 100);
+  waiting.wait(1);
+  const double hop = hop_seconds(1e8, {2, 2}, hardware_named("h200"));
+  EXPECT_NEAR(waiting.seconds().context, hop, 1e-9);
+  HandTape hidden;
+  hidden.pass_on(1, 100);
+  hidden.work(4000);
+  hidden.wait(1);
+  EXPECT_NEAR(hidden.seconds().context, gather_contention(200), 1e-9);
+  EXPECT_LT(gather_contention(200), hop);
 }
 
 TEST(TapeTime, OpsLoseToACallBesideThemWhatItsTrafficTakes) {

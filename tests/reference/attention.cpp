@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "reference/real.h"
 
@@ -77,7 +78,50 @@ void for_each_document(const test::Values& in, const Body& body) {
   }
 }
 
+/// Where queries and keys of a part stand in the whole micro-batch, and which see which.
+struct PartRows {
+  PartRows(const op::ContextPart& part, size_t rows, const test::Values& in, int visible)
+      : queries(context_rows(part.ranks, part.query_rank, rows * static_cast<size_t>(part.ranks))),
+        keys(context_rows(part.ranks, part.key_rank, rows * static_cast<size_t>(part.ranks))),
+        documents(rows * static_cast<size_t>(part.ranks), -1),
+        window(static_cast<size_t>(visible)) {
+    int document = 0;
+    for_each_document(in, [&](size_t first, size_t length) {
+      for (size_t i = 0; i < length; ++i) documents[first + i] = document;
+      ++document;
+    });
+  }
+  bool sees(size_t query, size_t key) const {
+    const size_t q = queries[query];
+    const size_t k = keys[key];
+    return documents[q] >= 0 && documents[q] == documents[k] && k <= q && (window == 0 || q - k < window);
+  }
+
+  std::vector<size_t> queries, keys;
+  std::vector<int> documents;
+  size_t window;
+};
+
+template <class Real>
+Real part_score(const op::AttentionShape& shape, const Heads& heads, const PartRows& rows, const std::vector<Real>& qkv,
+                const std::vector<Real>& keys_values, size_t h, size_t i, size_t j) {
+  const HeadIndex kv{2 * heads.kv, heads.dim};
+  return static_cast<Real>(shape.scale) *
+             dot(&qkv[heads.qkv(i, h, 0)], &keys_values[kv(j, heads.kv_head(h), 0)], heads.dim) +
+         distance_bias<Real>(shape, h, rows.queries[i], rows.keys[j]);
+}
+
 }  // namespace
+
+std::vector<size_t> context_rows(int ranks, int rank, size_t num_tokens) {
+  const size_t chunks = 2 * static_cast<size_t>(ranks);
+  const size_t length = num_tokens / chunks;
+  std::vector<size_t> rows;
+  for (const size_t chunk : {static_cast<size_t>(rank), chunks - 1 - static_cast<size_t>(rank)}) {
+    for (size_t i = 0; i < length; ++i) rows.push_back(chunk * length + i);
+  }
+  return rows;
+}
 
 template <class Real>
 test::Values evaluate(const op::AttentionForward<Tensor>& op, const test::Values& in) {
@@ -147,6 +191,84 @@ test::Values evaluate(const op::AttentionBackward<Tensor>& op, const test::Value
   return {.tensors = {{"dqkv", as_double(dqkv)}}, .state = in.state};
 }
 
+// All keys at once: those of this part, and what was seen before as one more of that weight and value.
+template <class Real>
+test::Values evaluate(const op::AttentionPartForward<Tensor>& op, const test::Values& in) {
+  const Heads heads(op.shape);
+  const HeadIndex kv{2 * heads.kv, heads.dim};
+  const std::vector<Real> qkv = as_real<Real>(in.at("qkv"));
+  const std::vector<Real> keys_values = as_real<Real>(in.at("keys_values"));
+  const size_t rows = qkv.size() / (heads.qkv.heads * heads.dim);
+  const PartRows places(op.part, rows, in, op.shape.window);
+  const Real nothing = -std::numeric_limits<Real>::infinity();
+  std::vector<Real> out(rows * heads.query * heads.dim);
+  std::vector<Real> log_sum_exp(heads.query * rows, nothing);
+  if (!op.first) {
+    out = as_real<Real>(in.at("out"));
+    log_sum_exp = as_real<Real>(in.at("log_sum_exp"));
+  }
+  for (size_t h = 0; h < heads.query; ++h) {
+    for (size_t i = 0; i < rows; ++i) {
+      Real& known = log_sum_exp[h * rows + i];
+      std::vector<Real> scores(rows, nothing);
+      Real largest = known;
+      for (size_t j = 0; j < rows; ++j) {
+        if (places.sees(i, j)) scores[j] = part_score(op.shape, heads, places, qkv, keys_values, h, i, j);
+        largest = std::max(largest, scores[j]);
+      }
+      if (largest == nothing) continue;
+      Real total = std::exp(known - largest);
+      std::vector<Real> sum(heads.dim);
+      for (size_t d = 0; d < heads.dim; ++d) sum[d] = total * out[heads.out(i, h, d)];
+      for (size_t j = 0; j < rows; ++j) {
+        const Real weight = std::exp(scores[j] - largest);
+        total += weight;
+        for (size_t d = 0; d < heads.dim; ++d) sum[d] += weight * keys_values[kv(j, heads.kv + heads.kv_head(h), d)];
+      }
+      for (size_t d = 0; d < heads.dim; ++d) out[heads.out(i, h, d)] = sum[d] / total;
+      known = largest + std::log(total);
+    }
+  }
+  return {.tensors = {{"out", as_double(out)}, {"log_sum_exp", as_double(log_sum_exp)}}, .state = in.state};
+}
+
+template <class Real>
+test::Values evaluate(const op::AttentionPartBackward<Tensor>& op, const test::Values& in) {
+  const Heads heads(op.shape);
+  const HeadIndex kv{2 * heads.kv, heads.dim};
+  const std::vector<Real> qkv = as_real<Real>(in.at("qkv"));
+  const std::vector<Real> keys_values = as_real<Real>(in.at("keys_values"));
+  const std::vector<Real> out = as_real<Real>(in.at("out"));
+  const std::vector<Real> dout = as_real<Real>(in.at("dout"));
+  const std::vector<Real> log_sum_exp = as_real<Real>(in.at("log_sum_exp"));
+  const size_t rows = qkv.size() / (heads.qkv.heads * heads.dim);
+  const PartRows places(op.part, rows, in, op.shape.window);
+  const Real scale = static_cast<Real>(op.shape.scale);
+  std::vector<Real> dqueries(out.size());
+  std::vector<Real> dkeys_values(keys_values.size());
+  if (!op.first) dqueries = as_real<Real>(in.at("dqueries"));
+  for (size_t h = 0; h < heads.query; ++h) {
+    for (size_t i = 0; i < rows; ++i) {
+      const size_t query = heads.out(i, h, 0);
+      const Real delta = dot(&dout[query], &out[query], heads.dim);
+      for (size_t j = 0; j < rows; ++j) {
+        if (!places.sees(i, j)) continue;
+        const size_t key = kv(j, heads.kv_head(h), 0);
+        const size_t value = kv(j, heads.kv + heads.kv_head(h), 0);
+        const Real weight =
+            std::exp(part_score(op.shape, heads, places, qkv, keys_values, h, i, j) - log_sum_exp[h * rows + i]);
+        const Real dscore = scale * weight * (dot(&dout[query], &keys_values[value], heads.dim) - delta);
+        for (size_t d = 0; d < heads.dim; ++d) {
+          dqueries[query + d] += dscore * keys_values[key + d];
+          dkeys_values[key + d] += dscore * qkv[heads.qkv(i, h, d)];
+          dkeys_values[value + d] += weight * dout[query + d];
+        }
+      }
+    }
+  }
+  return {.tensors = {{"dqueries", as_double(dqueries)}, {"dkeys_values", as_double(dkeys_values)}}, .state = in.state};
+}
+
 template <class Real>
 test::Values evaluate(const op::AttentionCached<Tensor>& op, const test::Values& in) {
   const Heads heads(op.shape);
@@ -189,6 +311,10 @@ template test::Values evaluate<double>(const op::AttentionForward<Tensor>& op, c
 template test::Values evaluate<float>(const op::AttentionForward<Tensor>& op, const test::Values& in);
 template test::Values evaluate<double>(const op::AttentionBackward<Tensor>& op, const test::Values& in);
 template test::Values evaluate<float>(const op::AttentionBackward<Tensor>& op, const test::Values& in);
+template test::Values evaluate<double>(const op::AttentionPartForward<Tensor>& op, const test::Values& in);
+template test::Values evaluate<float>(const op::AttentionPartForward<Tensor>& op, const test::Values& in);
+template test::Values evaluate<double>(const op::AttentionPartBackward<Tensor>& op, const test::Values& in);
+template test::Values evaluate<float>(const op::AttentionPartBackward<Tensor>& op, const test::Values& in);
 template test::Values evaluate<double>(const op::AttentionCached<Tensor>& op, const test::Values& in);
 template test::Values evaluate<float>(const op::AttentionCached<Tensor>& op, const test::Values& in);
 

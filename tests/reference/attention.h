@@ -2,6 +2,8 @@
 // Plain loops for attention: every score of a document at once, no tiles, no online softmax.
 #pragma once
 
+#include <vector>
+
 #include "core/op/all.h"
 #include "core/tensor.h"
 #include "support/values.h"
@@ -15,6 +17,13 @@ test::Values evaluate(const op::AttentionForward<Tensor>& op, const test::Values
 template <class Real>
 test::Values evaluate(const op::AttentionBackward<Tensor>& op, const test::Values& in);
 template <class Real>
+test::Values evaluate(const op::AttentionPartForward<Tensor>& op, const test::Values& in);
+template <class Real>
+test::Values evaluate(const op::AttentionPartBackward<Tensor>& op, const test::Values& in);
+template <class Real>
 test::Values evaluate(const op::AttentionCached<Tensor>& op, const test::Values& in);
+
+/// Of the rows of one of `ranks` context ranks, in its order, the places in a micro-batch of `num_tokens`.
+std::vector<size_t> context_rows(int ranks, int rank, size_t num_tokens);
 
 }  // namespace litespark::reference

@@ -69,6 +69,8 @@ TensorId owned_by(const Call& call) {
     return call.sent;
   } else if constexpr (std::is_same_v<Call, op::Receive<TensorId>>) {
     return call.received;
+  } else if constexpr (std::is_same_v<Call, op::PassOn<TensorId>>) {
+    return call.received;
   } else {
     return call.data;
   }
@@ -156,6 +158,58 @@ TEST(CommunicationTape, NobodyTouchesWhatACallOfAPipelineStageOwns) {
   }
 }
 
+/// Two replicas of `context` ranks of two tensor ranks, on two stages where `staged`.
+Program program_with_context(int64_t context, bool staged, int64_t world_rank, bool shards = false) {
+  ProgramOptions options = small_options();
+  options.batch.num_tokens = 16 * context;
+  options.compute = DType::kBF16;
+  options.recompute = Recompute::kAttention;
+  options.accumulates = true;
+  options.micro_batches = 2;
+  options.stages = staged ? 2 : 1;
+  options.context_ranks = context;
+  options.data_ranks = 2 * context;
+  options.tensor_ranks = 2;
+  options.shards_gradients = shards;
+  options.take_place(world_rank);
+  return make_llama_program(small_config(), options, PlainSizes());
+}
+
+/// Ranks that share micro-batches make the same calls in the same order, so no ring ever waits for itself.
+TEST(CommunicationTape, ContextRanksPassOnWithoutTouchingWhatTravelsAndInOneOrder) {
+  const auto passed_on = [](const Program& program, const Tape& tape) {
+    std::vector<std::string> all;
+    for (const TapeEntry& entry : tape.entries()) {
+      std::visit(
+          [&]<class Op>(const Op& op) {
+            if constexpr (std::is_same_v<Op, op::PassOn<TensorId>>) {
+              EXPECT_EQ(program.tensors[op.sent].shape.to_string(), program.tensors[op.received].shape.to_string());
+              all.push_back("pass " + program.tensors[op.sent].shape.to_string());
+            } else if constexpr (op::Communication<Op>) {
+              all.push_back(std::string(Op::kName) + std::to_string(op.call));
+            }
+          },
+          entry.op);
+    }
+    return all;
+  };
+  for (const int64_t context : {2, 3, 4}) {
+    for (const bool staged : {false, true}) {
+      for (const bool shards : {false, true}) {
+        const Program first = program_with_context(context, staged, 0, shards);
+        for (int64_t rank = 0; rank < context; ++rank) {
+          const Program program = program_with_context(context, staged, 2 * rank, shards);
+          EXPECT_EQ(program.memory->total_bytes(), first.memory->total_bytes());
+          for (const auto& [phase, tape] : program.tapes) {
+            Watcher(program).walk(tape);
+            EXPECT_EQ(passed_on(program, tape), passed_on(first, *first.tape(phase)));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(CommunicationTape, NobodyTouchesWhatACallOwnsInAnyLayout) {
   for (const int64_t tensor : {1, 2, 4}) {
     for (const bool shards : {false, true}) {
@@ -169,33 +223,36 @@ TEST(CommunicationTape, NobodyTouchesWhatACallOwnsInAnyLayout) {
 
 /// The last op that names a tensor's memory, per call: what a call reads or fills must keep its memory until its wait.
 TEST(CommunicationTape, TemporaryTensorsOfACallKeepTheirMemoryUntilItsWait) {
-  const Program program = program_of_layout(2, true, true);
   int checked = 0;
-  for (const auto& [phase, tape] : program.tapes) {
-    const PhaseLifetimes lifetimes = tape_lifetimes(tape, program.tensors);
-    const auto last_use = [&](TensorId id) {
-      const TensorId root = program.tensors.root(id).first;
-      const auto found = std::find_if(lifetimes.lifetimes.begin(), lifetimes.lifetimes.end(),
-                                      [&](const Lifetime& lifetime) { return lifetime.tensor == root; });
-      return found == lifetimes.lifetimes.end() ? INT32_MAX : found->last;  // persistent
-    };
-    std::map<int, std::vector<TensorId>> under_way;
-    int32_t index = 0;
-    for (const TapeEntry& entry : tape.entries()) {
-      if (const auto* reduce = std::get_if<op::ReduceScatter<TensorId>>(&entry.op)) {
-        under_way[reduce->call] = {reduce->data, reduce->shard};
-      } else if (const auto* gather = std::get_if<op::AllGather<TensorId>>(&entry.op)) {
-        under_way[gather->call] = {gather->data, gather->shard};
-      } else if (const auto* sum = std::get_if<op::AllReduce<TensorId>>(&entry.op)) {
-        under_way[sum->call] = {sum->data};
-      } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&entry.op)) {
-        for (const TensorId id : under_way[wait->call]) EXPECT_GE(last_use(id), index) << program.tensors[id].name;
-        ++checked;
+  for (const Program& program : {program_of_layout(2, true, true), program_with_context(3, false, 0)}) {
+    for (const auto& [phase, tape] : program.tapes) {
+      const PhaseLifetimes lifetimes = tape_lifetimes(tape, program.tensors);
+      const auto last_use = [&](TensorId id) {
+        const TensorId root = program.tensors.root(id).first;
+        const auto found = std::find_if(lifetimes.lifetimes.begin(), lifetimes.lifetimes.end(),
+                                        [&](const Lifetime& lifetime) { return lifetime.tensor == root; });
+        return found == lifetimes.lifetimes.end() ? INT32_MAX : found->last;  // persistent
+      };
+      std::map<int, std::vector<TensorId>> under_way;
+      int32_t index = 0;
+      for (const TapeEntry& entry : tape.entries()) {
+        if (const auto* reduce = std::get_if<op::ReduceScatter<TensorId>>(&entry.op)) {
+          under_way[reduce->call] = {reduce->data, reduce->shard};
+        } else if (const auto* gather = std::get_if<op::AllGather<TensorId>>(&entry.op)) {
+          under_way[gather->call] = {gather->data, gather->shard};
+        } else if (const auto* sum = std::get_if<op::AllReduce<TensorId>>(&entry.op)) {
+          under_way[sum->call] = {sum->data};
+        } else if (const auto* hop = std::get_if<op::PassOn<TensorId>>(&entry.op)) {
+          under_way[hop->call] = {hop->received, hop->sent};
+        } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&entry.op)) {
+          for (const TensorId id : under_way[wait->call]) EXPECT_GE(last_use(id), index) << program.tensors[id].name;
+          ++checked;
+        }
+        ++index;
       }
-      ++index;
     }
   }
-  EXPECT_GT(checked, 50);
+  EXPECT_GT(checked, 100);
 }
 
 TEST(CommunicationTape, SharedGradientsAreReducedInEveryMicroBatchAndAddedFromTheSecondOn) {

@@ -45,6 +45,14 @@ class UnpackedSizes final : public BackendSizes {
                                            DType compute) const override {
     return sizes_.attention_backward_scratch_bytes(shape, num_tokens, compute);
   }
+  int64_t attention_part_forward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                               DType compute) const override {
+    return sizes_.attention_part_forward_scratch_bytes(shape, num_rows, compute);
+  }
+  int64_t attention_part_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                                DType compute) const override {
+    return sizes_.attention_part_backward_scratch_bytes(shape, num_rows, compute);
+  }
 
  private:
   const BackendSizes& sizes_;

@@ -22,8 +22,8 @@ struct RankedRun {
 /// Twelve micro-batches of uneven documents: a whole number of steps for 1, 2, 3, 4 and 6 of them a step.
 std::vector<Batch> twelve_batches();
 
-/// Calls body(run) on each of `ranks` threads, of which options.tensor_ranks x options.stages share a replica; throws
-/// what the first of them threw.
+/// Calls body(run) on each of `ranks` threads, of which options.tensor_ranks x options.stages x options.context_ranks
+/// share a micro-batch; throws what the first of them threw.
 void on_ranks(int ranks, const RankedRun& run, const std::function<void(TinyRun&)>& body);
 
 struct Outcome {

@@ -50,8 +50,8 @@ struct TinyRun {
         batches(std::move(given)),
         trainer(executor, std::move(trainer_options), [this](uint64_t index) -> const Batch& {
           const ProgramOptions& of = executor.program().options;
-          return batches[static_cast<size_t>(index * static_cast<uint64_t>(of.data_ranks) +
-                                             static_cast<uint64_t>(of.data_rank)) %
+          return batches[static_cast<size_t>(index * static_cast<uint64_t>(of.replicas()) +
+                                             static_cast<uint64_t>(of.replica())) %
                          batches.size()];
         }) {
     initialise_weights(executor, 5);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <string_view>
 
 namespace litespark::op {
@@ -100,6 +101,78 @@ struct AttentionBackward {
                                                          .num_documents = f.in("num_documents", num_documents),
                                                          .scratch = f.out("scratch", scratch),
                                                          .shape = shape};
+  }
+};
+
+/// Which of the 2 R equal chunks of a micro-batch's N rows one of R context ranks holds: the r-th, and behind it in the
+/// rank's own tensors, `half` = 1, the r-th from the end. Whoever has early rows, which see little, has late ones too.
+constexpr int64_t context_chunk(int64_t ranks, int64_t rank, int half) {
+  return half == 0 ? rank : 2 * ranks - 1 - rank;
+}
+
+/// Whose rows meet in one part of attention that context ranks share.
+struct ContextPart {
+  int ranks = 1;       ///< R
+  int query_rank = 0;  ///< whose rows the queries are
+  int key_rank = 0;    ///< whose rows the keys are
+};
+
+/// What queries see of one rank's keys and values, merged with what they saw of other ranks': afterwards out and
+/// log_sum_exp are those of AttentionForward over all keys seen so far. `first`: nothing was seen before, and both are
+/// overwritten; a query that has seen no key has out 0 and log_sum_exp -infinity. out [n, H D] f32, n = N / R rows of
+/// query_rank; log_sum_exp [H, n] f32; qkv [n, (H + 2 K) D], of which the queries are read; keys_values [n, 2 K D], n
+/// rows of key_rank: keys, then values; offsets and num_documents are those of the whole micro-batch, in rows of it.
+template <class T>
+struct AttentionPartForward {
+  static constexpr std::string_view kName = "attention_part_forward";
+  T out, log_sum_exp, qkv, keys_values, offsets, num_documents, scratch;
+  AttentionShape shape;
+  ContextPart part;
+  bool first = false;
+
+  template <class F>
+  auto map(F&& f) const {
+    return AttentionPartForward<decltype(f.in("qkv", qkv))>{
+        .out = first ? f.out("out", out) : f.inout("out", out),
+        .log_sum_exp = first ? f.out("log_sum_exp", log_sum_exp) : f.inout("log_sum_exp", log_sum_exp),
+        .qkv = f.in("qkv", qkv),
+        .keys_values = f.in("keys_values", keys_values),
+        .offsets = f.in("offsets", offsets),
+        .num_documents = f.in("num_documents", num_documents),
+        .scratch = f.out("scratch", scratch),
+        .shape = shape,
+        .part = part,
+        .first = first};
+  }
+};
+
+/// Gradient of what the queries saw of one rank's keys and values. dqueries [n, H D] f32 receives this part's share, in
+/// addition to what stands there, or, with `first`, alone; dkeys_values [n, 2 K D] f32 is overwritten with the share of
+/// these queries. out, log_sum_exp: of all keys, out in the dtype of qkv; dout [n, H D]; the others as in forward.
+template <class T>
+struct AttentionPartBackward {
+  static constexpr std::string_view kName = "attention_part_backward";
+  T dqueries, dkeys_values, dout, qkv, keys_values, out, log_sum_exp, offsets, num_documents, scratch;
+  AttentionShape shape;
+  ContextPart part;
+  bool first = false;
+
+  template <class F>
+  auto map(F&& f) const {
+    return AttentionPartBackward<decltype(f.in("qkv", qkv))>{
+        .dqueries = first ? f.out("dqueries", dqueries) : f.inout("dqueries", dqueries),
+        .dkeys_values = f.out("dkeys_values", dkeys_values),
+        .dout = f.in("dout", dout),
+        .qkv = f.in("qkv", qkv),
+        .keys_values = f.in("keys_values", keys_values),
+        .out = f.in("out", out),
+        .log_sum_exp = f.in("log_sum_exp", log_sum_exp),
+        .offsets = f.in("offsets", offsets),
+        .num_documents = f.in("num_documents", num_documents),
+        .scratch = f.out("scratch", scratch),
+        .shape = shape,
+        .part = part,
+        .first = first};
   }
 };
 

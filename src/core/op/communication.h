@@ -8,10 +8,10 @@
 
 namespace litespark::op {
 
-/// Who makes a call: ranks with the same weights on data of their own; ranks that share one replica's layers; the
-/// stages of one replica, in order; of them the first and the last; all.
-enum class CommGroup : uint8_t { kData, kTensor, kStages, kEnds, kWorld };
-inline constexpr size_t kNumCommGroups = 5;
+/// Who makes a call: ranks with the same weights on rows of their own; ranks that share one replica's layers; the
+/// stages of one replica, in order; of them the first and the last; ranks that share the rows of a micro-batch; all.
+enum class CommGroup : uint8_t { kData, kTensor, kStages, kEnds, kContext, kWorld };
+inline constexpr size_t kNumCommGroups = 6;
 
 /// data = the sum of `data` over ranks, added in f32 or wider, on every rank. Starts and ends as ReduceScatter.
 template <class T>
@@ -95,6 +95,23 @@ struct Receive {
   auto map(F&& f) const {
     return Receive<decltype(f.out("received", received))>{
         .received = f.out("received", received), .neighbour = neighbour, .call = call};
+  }
+};
+
+/// `received` = what the context rank before this one sends by the same op, of the same shape; `sent` goes to the next
+/// one. They stand in a ring, and all of them make the call: both halves of it progress together. Starts and ends as
+/// ReduceScatter; until the CommWait `received` belongs to it and `sent` may be read.
+template <class T>
+struct PassOn {
+  static constexpr std::string_view kName = "pass_on";
+  static constexpr bool kIsCommunication = true;
+  T received, sent;
+  int call = 0;
+
+  template <class F>
+  auto map(F&& f) const {
+    return PassOn<decltype(f.in("sent", sent))>{
+        .received = f.out("received", received), .sent = f.in("sent", sent), .call = call};
   }
 };
 

@@ -27,28 +27,32 @@ int64_t range_length(const op::AttentionShape& shape, int64_t num_tokens) {
   return std::min(range, round_up(std::max(shape.max_length, 1), kAttentionTile));
 }
 
-/// Queries up to here (not included) see some key of the range that ends at `key_end`.
-int64_t query_end(const op::AttentionShape& shape, int64_t length, int64_t key_end) {
-  return shape.window > 0 ? std::min(length, key_end - 1 + shape.window) : length;
+/// Queries of a pair up to here (not included), counted from its first, see some key of the range that ends at
+/// `key_end`.
+int64_t query_end(const op::AttentionShape& shape, const DocumentPair& pair, int64_t key_end) {
+  if (shape.window == 0) return pair.num_queries;
+  return std::min<int64_t>(pair.num_queries, key_end - 1 + shape.window - pair.query_offset);
 }
 
 struct Layout {
   DocumentSegment* segments = nullptr;
   float* slopes = nullptr;
-  float* partials = nullptr;  ///< [ranges of the longest document, N, H D], if documents are cut
+  float* partials = nullptr;  ///< [ranges of the longest document, N, H D], if documents are cut or are parts
   int64_t partial_elements = 0;
   int64_t shared_bytes = 0, thread_bytes = 0, bytes = 0;
 };
 
+/// `in_parts`: query gradients are always partial sums.
 Layout lay_out(const op::AttentionShape& shape, int64_t num_tokens, const AttentionKernels& kernels, int threads,
-               std::byte* base) {
+               std::byte* base, bool in_parts = false) {
   const int64_t range = range_length(shape, num_tokens);
   Layout layout;
   ScratchCursor shared(base);
   layout.segments = shared.take<DocumentSegment>(max_segments(shape, num_tokens, range));
   layout.partial_elements = num_tokens * shape.num_heads * shape.head_dim;
-  const int64_t most_ranges = ceil_div(shape.max_length, range);
-  if (most_ranges > 1) layout.partials = shared.take<float>(most_ranges * layout.partial_elements);
+  const int64_t longest = in_parts ? std::min<int64_t>(shape.max_length, num_tokens) : shape.max_length;
+  const int64_t most_ranges = ceil_div(longest, range);
+  if (in_parts || most_ranges > 1) layout.partials = shared.take<float>(most_ranges * layout.partial_elements);
   layout.slopes = take_slopes(shared, shape);
   ScratchCursor thread;
   AttentionBackwardTask task{.head = attention_head(shape)};
@@ -59,93 +63,219 @@ Layout lay_out(const op::AttentionShape& shape, int64_t num_tokens, const Attent
   return layout;
 }
 
-/// dq of one cut document: its ranges' shares, in order.
-template <class Value>
-void add_partials(const op::AttentionBackward<Tensor>& op, const Layout& layout, const DocumentSegment& document,
-                  int64_t range) {
-  const int64_t columns = int64_t{op.shape.num_heads} * op.shape.head_dim;
-  for (int64_t i = document.begin; i < document.end; ++i) {
-    const int64_t row = document.row + i;
+/// Query gradients of queries [begin, end) of a pair: its ranges' shares, in order. `put(row, column, sum)`.
+template <class Put>
+void add_partials(const op::AttentionShape& shape, const Layout& layout, const DocumentSegment& queries, int64_t range,
+                  const Put& put) {
+  const DocumentPair& pair = queries.pair;
+  const int64_t columns = int64_t{shape.num_heads} * shape.head_dim;
+  for (int64_t i = queries.begin; i < queries.end; ++i) {
+    const int64_t row = pair.query_row + i;
     const int64_t tile_begin = i / kAttentionTile * kAttentionTile;
-    Value* to = op.dqkv.as<Value>() + row * op.dqkv.columns();
+    const int64_t num_keys = pair.begin_together() ? i + 1 : pair.num_keys;
     int64_t first = 0;
-    while (query_end(op.shape, document.length, std::min<int64_t>((first + 1) * range, document.length)) <=
-           tile_begin) {
+    while (first * range < num_keys &&
+           query_end(shape, pair, std::min<int64_t>((first + 1) * range, pair.num_keys)) <= tile_begin) {
       ++first;
     }
     for (int64_t c = 0; c < columns; ++c) {
       float sum = 0;
-      for (int64_t piece = first; piece * range <= i; ++piece) {
+      for (int64_t piece = first; piece * range < num_keys; ++piece) {
         sum += layout.partials[piece * layout.partial_elements + row * columns + c];
       }
-      store_float(to[c], sum);
+      put(row, c, sum);
     }
   }
 }
 
+/// Row 0 of head 0.
 template <class Value>
-AttentionBackwardTask backward_task(const op::AttentionBackward<Tensor>& op, const DocumentSegment& segment,
-                                    int64_t kv_head) {
-  const op::AttentionShape& shape = op.shape;
+struct BackwardRows {
+  const Value* queries = nullptr;
+  int64_t query_stride = 0;
+  const Value* keys = nullptr;
+  const Value* values = nullptr;
+  int64_t key_stride = 0;
+  const Value* out = nullptr;
+  const Value* dout = nullptr;
+  const float* log_sum_exp = nullptr;
+  int64_t num_rows = 0;  ///< of queries
+};
+
+/// What a range of keys reads; `segment` is of keys.
+template <class Value>
+AttentionBackwardTask backward_task(const op::AttentionShape& shape, const BackwardRows<Value>& rows,
+                                    const DocumentSegment& segment, int64_t kv_head) {
+  const DocumentPair& pair = segment.pair;
   const int64_t dim = shape.head_dim;
-  const int64_t stride = op.qkv.columns();
   const int64_t out_stride = shape.num_heads * dim;
   const int group = shape.num_heads / shape.num_kv_heads;
   const int64_t head = kv_head * group;
-  const int64_t first = segment.row * stride;
-  const int64_t keys = first + (shape.num_heads + kv_head) * dim;
-  const int64_t values = keys + shape.num_kv_heads * dim;
-  const int64_t out = segment.row * out_stride + head * dim;
-  const auto* qkv = op.qkv.as<Value>();
-  auto* dqkv = op.dqkv.as<Value>();
+  const int64_t keys = pair.key_row * rows.key_stride + kv_head * dim;
+  const int64_t out = pair.query_row * out_stride + head * dim;
   return {.head = attention_head(shape),
-          .queries = {qkv + first + head * dim, stride},
-          .keys = {qkv + keys, stride},
-          .values = {qkv + values, stride},
-          .out = {op.out.as<Value>() + out, out_stride},
-          .dout = {op.dout.as<Value>() + out, out_stride},
-          .dkeys = {dqkv + keys, stride},
-          .dvalues = {dqkv + values, stride},
-          .dqueries = {dqkv + first + head * dim, stride},
-          .log_sum_exp = op.log_sum_exp.as<float>() + head * op.qkv.rows() + segment.row,
-          .log_sum_exp_stride = op.qkv.rows(),
-          .length = segment.length,
+          .queries = {rows.queries + pair.query_row * rows.query_stride + head * dim, rows.query_stride},
+          .keys = {rows.keys + keys, rows.key_stride},
+          .values = {rows.values + keys, rows.key_stride},
+          .out = {rows.out + out, out_stride},
+          .dout = {rows.dout + out, out_stride},
+          .log_sum_exp = rows.log_sum_exp + head * rows.num_rows + pair.query_row,
+          .log_sum_exp_stride = rows.num_rows,
+          .length = pair.num_queries,
           .key_begin = segment.begin,
           .key_end = segment.end,
-          .query_end = query_end(shape, segment.length, segment.end),
+          .query_begin = pair.begin_together() ? segment.begin : 0,
+          .query_end = query_end(shape, pair, segment.end),
+          .query_offset = pair.query_offset,
           .group = group};
+}
+
+/// How a call's work is spread.
+struct BackwardWork {
+  const op::AttentionShape& shape;
+  const AttentionKernels& kernels;
+  int threads = 1;
+  int64_t range = 0;
+  Layout layout;
+  std::byte* scratch = nullptr;
+};
+
+/// Leaves query gradients in the range's partial sums; `partial_row`: row 0 of the queries in them.
+void use_partials(const BackwardWork& work, const DocumentSegment& segment, int64_t partial_row, int64_t kv_head,
+                  AttentionBackwardTask& task) {
+  task.partial_stride = int64_t{work.shape.num_heads} * work.shape.head_dim;
+  task.partial = work.layout.partials + segment.begin / work.range * work.layout.partial_elements +
+                 partial_row * task.partial_stride + kv_head * task.group * work.shape.head_dim;
+}
+
+/// Runs the tasks that make_task(segment, kv_head) gives.
+template <class MakeTask>
+void run_tasks(const BackwardWork& work, int64_t num_segments, const MakeTask& make_task) {
+  const op::AttentionShape& shape = work.shape;
+  const Layout& layout = work.layout;
+#pragma omp parallel for schedule(dynamic) num_threads(work.threads)
+  for (int64_t index = 0; index < num_segments * shape.num_kv_heads; ++index) {
+    const int64_t kv_head = index % shape.num_kv_heads;
+    AttentionBackwardTask task = make_task(layout.segments[index / shape.num_kv_heads], kv_head);
+    if (shape.has_alibi) task.slopes = layout.slopes + kv_head * task.group;
+    ScratchCursor cursor(work.scratch + layout.shared_bytes + omp_get_thread_num() * layout.thread_bytes);
+    take_backward_buffers(cursor, work.kernels, work.range, task);
+    work.kernels.backward(task);
+  }
 }
 
 template <class Value>
 void backward(const op::AttentionBackward<Tensor>& op, const AttentionKernels& kernels, int threads) {
   const op::AttentionShape& shape = op.shape;
   const int64_t num_tokens = op.qkv.rows();
+  const int64_t stride = op.qkv.columns();
+  const int64_t dim = shape.head_dim;
   const auto* offsets = op.offsets.as<int32_t>();
   const int64_t num_documents = *op.num_documents.as<int32_t>();
   const Scratch scratch("attention_backward", op.scratch, lay_out(shape, num_tokens, kernels, threads, nullptr).bytes);
-  const Layout layout = lay_out(shape, num_tokens, kernels, threads, scratch.data());
-  const int64_t range = range_length(shape, num_tokens);
-  const int64_t num_segments = cut_documents(offsets, num_documents, range, layout.segments);
+  const BackwardWork work{.shape = shape,
+                          .kernels = kernels,
+                          .threads = threads,
+                          .range = range_length(shape, num_tokens),
+                          .layout = lay_out(shape, num_tokens, kernels, threads, scratch.data()),
+                          .scratch = scratch.data()};
+  const Layout& layout = work.layout;
+  const int64_t num_segments = cut_documents(offsets, num_documents, work.range, layout.segments);
   fill_slopes(shape, layout.slopes);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-  for (int64_t index = 0; index < num_segments * shape.num_kv_heads; ++index) {
-    const DocumentSegment& segment = layout.segments[index / shape.num_kv_heads];
-    const int64_t kv_head = index % shape.num_kv_heads;
-    AttentionBackwardTask task = backward_task<Value>(op, segment, kv_head);
-    if (shape.has_alibi) task.slopes = layout.slopes + kv_head * task.group;
-    if (segment.length > range) {
-      task.partial_stride = int64_t{shape.num_heads} * shape.head_dim;
-      task.partial = layout.partials + segment.begin / range * layout.partial_elements +
-                     segment.row * task.partial_stride + kv_head * task.group * shape.head_dim;
-    }
-    ScratchCursor cursor(scratch.data() + layout.shared_bytes + omp_get_thread_num() * layout.thread_bytes);
-    take_backward_buffers(cursor, kernels, range, task);
-    kernels.backward(task);
-  }
-  parallel_blocks(threads, num_segments, [&](int64_t index) {
-    if (layout.segments[index].length > range) add_partials<Value>(op, layout, layout.segments[index], range);
+  const Value* keys = op.qkv.as<Value>() + shape.num_heads * dim;
+  const BackwardRows<Value> rows{.queries = op.qkv.as<Value>(),
+                                 .query_stride = stride,
+                                 .keys = keys,
+                                 .values = keys + shape.num_kv_heads * dim,
+                                 .key_stride = stride,
+                                 .out = op.out.as<Value>(),
+                                 .dout = op.dout.as<Value>(),
+                                 .log_sum_exp = op.log_sum_exp.as<float>(),
+                                 .num_rows = num_tokens};
+  auto* dqkv = op.dqkv.as<Value>();
+  run_tasks(work, num_segments, [&](const DocumentSegment& segment, int64_t kv_head) {
+    AttentionBackwardTask task = backward_task(shape, rows, segment, kv_head);
+    Value* const first = dqkv + segment.pair.query_row * stride;
+    Value* const dkeys = first + (shape.num_heads + kv_head) * dim;
+    task.dkeys = {dkeys, stride};
+    task.dvalues = {dkeys + shape.num_kv_heads * dim, stride};
+    task.dqueries = {first + kv_head * task.group * dim, stride};
+    const bool is_cut = segment.pair.num_keys > work.range;
+    if (is_cut) use_partials(work, segment, segment.pair.query_row, kv_head, task);
+    return task;
   });
-  zero_rows(threads, op.dqkv.as<Value>(), num_documents > 0 ? offsets[num_documents] : 0, num_tokens, op.qkv.columns());
+  parallel_blocks(threads, num_segments, [&](int64_t index) {
+    const DocumentSegment& segment = layout.segments[index];
+    if (segment.pair.num_keys <= work.range) return;
+    add_partials(shape, layout, segment, work.range,
+                 [&](int64_t row, int64_t column, float sum) { store_float(dqkv[row * stride + column], sum); });
+  });
+  zero_rows(threads, dqkv, num_documents > 0 ? offsets[num_documents] : 0, num_tokens, stride);
+}
+
+/// One chunk of keys and one of queries.
+template <class Value>
+void backward_chunks(const op::AttentionPartBackward<Tensor>& op, const BackwardWork& work,
+                     const BackwardRows<Value>& rows, const ChunkPair& chunks) {
+  const op::AttentionShape& shape = op.shape;
+  const auto* offsets = op.offsets.as<int32_t>();
+  const int64_t num_documents = *op.num_documents.as<int32_t>();
+  const int64_t dim = shape.head_dim;
+  const int64_t columns = op.dkeys_values.columns();
+  DocumentSegment* const segments = work.layout.segments;
+  int64_t count = 0;
+  for_each_shared_document(chunks, offsets, num_documents, shape.window, [&](const DocumentPair& pair) {
+    count += cut_pair(pair, pair.num_keys, work.range, segments + count);
+  });
+  run_tasks(work, count, [&](const DocumentSegment& segment, int64_t kv_head) {
+    AttentionBackwardTask task = backward_task(shape, rows, segment, kv_head);
+    float* const dkeys = op.dkeys_values.as<float>() + segment.pair.key_row * columns + kv_head * dim;
+    task.dkey_sums = {dkeys, columns};
+    task.dvalue_sums = {dkeys + shape.num_kv_heads * dim, columns};
+    use_partials(work, segment, segment.pair.query_row - chunks.query_row, kv_head, task);
+    return task;
+  });
+  count = 0;
+  for_each_shared_document(chunks, offsets, num_documents, shape.window, [&](DocumentPair pair) {
+    pair.query_row -= static_cast<int32_t>(chunks.query_row);
+    count += cut_pair(pair, pair.num_queries, work.range, segments + count);
+  });
+  const int64_t width = shape.num_heads * dim;
+  float* const dqueries = op.dqueries.as<float>() + chunks.query_row * width;
+  parallel_blocks(work.threads, count, [&](int64_t index) {
+    add_partials(shape, work.layout, segments[index], work.range,
+                 [&](int64_t row, int64_t column, float sum) { dqueries[row * width + column] += sum; });
+  });
+}
+
+template <class Value>
+void backward(const op::AttentionPartBackward<Tensor>& op, const AttentionKernels& kernels, int threads) {
+  const op::AttentionShape& shape = op.shape;
+  const int64_t num_rows = op.qkv.rows();
+  const int64_t length = num_rows / 2;
+  const Scratch scratch("attention_part_backward", op.scratch,
+                        lay_out(shape, length, kernels, threads, nullptr, true).bytes);
+  const BackwardWork work{.shape = shape,
+                          .kernels = kernels,
+                          .threads = threads,
+                          .range = range_length(shape, length),
+                          .layout = lay_out(shape, length, kernels, threads, scratch.data(), true),
+                          .scratch = scratch.data()};
+  fill_slopes(shape, work.layout.slopes);
+  zero_rows(threads, op.dkeys_values.as<float>(), 0, num_rows, op.dkeys_values.columns());
+  if (op.first) zero_rows(threads, op.dqueries.as<float>(), 0, num_rows, op.dqueries.columns());
+  const auto* keys = op.keys_values.as<Value>();
+  const BackwardRows<Value> rows{.queries = op.qkv.as<Value>(),
+                                 .query_stride = op.qkv.columns(),
+                                 .keys = keys,
+                                 .values = keys + int64_t{shape.num_kv_heads} * shape.head_dim,
+                                 .key_stride = op.keys_values.columns(),
+                                 .out = op.out.as<Value>(),
+                                 .dout = op.dout.as<Value>(),
+                                 .log_sum_exp = op.log_sum_exp.as<float>(),
+                                 .num_rows = num_rows};
+  for_each_chunk_pair(op.part, num_rows,
+                      [&](const ChunkPair& chunks) { backward_chunks<Value>(op, work, rows, chunks); });
 }
 
 }  // namespace
@@ -153,6 +283,17 @@ void backward(const op::AttentionBackward<Tensor>& op, const AttentionKernels& k
 int64_t MatmulLibrary::attention_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
                                                         DType compute) const {
   return lay_out(shape, num_tokens, attention_kernels(isa_, compute), threads_, nullptr).bytes;
+}
+
+int64_t MatmulLibrary::attention_part_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                                             DType compute) const {
+  return lay_out(shape, num_rows / 2, attention_kernels(isa_, compute), threads_, nullptr, true).bytes;
+}
+
+void CpuBackend::run(const op::AttentionPartBackward<Tensor>& op) {
+  visit_float_dtype("attention_part_backward", op.qkv.dtype, [&](auto tag) {
+    backward<typename decltype(tag)::type>(op, attention_kernels(isa_, op.qkv.dtype), threads_);
+  });
 }
 
 void CpuBackend::run(const op::AttentionBackward<Tensor>& op) {

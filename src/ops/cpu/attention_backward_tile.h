@@ -83,13 +83,13 @@ void add_to_keys(const TilePosition& position, const AttentionHead& head, const 
 
 /// Packs the rows of one query tile of one head both ways, and its two statistics.
 template <class Math, class Value>
-void begin_query_tile(const AttentionBackwardTask& task, int64_t head_index, int64_t q0) {
+void begin_query_tile(const AttentionBackwardTask& task, int64_t head_index, int64_t first) {
   using Element = typename Math::Element;
   using Vec = typename Math::Vec;
   const AttentionHead& head = task.head;
-  const int64_t count = task.length - q0 < kAttentionTile ? task.length - q0 : kAttentionTile;
+  const int64_t count = task.length - first < kAttentionTile ? task.length - first : kAttentionTile;
   const auto pack = [&](const AttentionRows& rows, void* pairs, void* columns) {
-    const auto* from = static_cast<const Value*>(rows.data) + q0 * rows.stride + head_index * head.dim;
+    const auto* from = static_cast<const Value*>(rows.data) + first * rows.stride + head_index * head.dim;
     auto* dense = static_cast<Element*>(Math::kPair == 1 ? pairs : task.staging);
     pack_rows<Math>(from, rows.stride, count, head, dense);
     rows_to_columns<Math>(dense, head, static_cast<Element*>(columns));
@@ -101,10 +101,11 @@ void begin_query_tile(const AttentionBackwardTask& task, int64_t head_index, int
     task.log_sums[row] = __builtin_inff();  // rows past the document's end weigh nothing
     task.deltas[row] = 0;
     if (row >= count) continue;
-    task.log_sums[row] = task.log_sum_exp[head_index * task.log_sum_exp_stride + q0 + row];
-    const auto* out = static_cast<const Value*>(task.out.data) + (q0 + row) * task.out.stride + head_index * head.dim;
+    task.log_sums[row] = task.log_sum_exp[head_index * task.log_sum_exp_stride + first + row];
+    const auto* out =
+        static_cast<const Value*>(task.out.data) + (first + row) * task.out.stride + head_index * head.dim;
     const auto* dout =
-        static_cast<const Value*>(task.dout.data) + (q0 + row) * task.dout.stride + head_index * head.dim;
+        static_cast<const Value*>(task.dout.data) + (first + row) * task.dout.stride + head_index * head.dim;
     Vec products = Vec::zero();
     int d = 0;
     for (; d + 16 <= head.dim; d += 16) products = fma(Vec::load(out + d), Vec::load(dout + d), products);
@@ -116,19 +117,19 @@ void begin_query_tile(const AttentionBackwardTask& task, int64_t head_index, int
 }
 
 template <class Math, class Value>
-void finish_query_tile(const AttentionBackwardTask& task, int64_t head_index, int64_t q0) {
+void finish_query_tile(const AttentionBackwardTask& task, int64_t head_index, int64_t first) {
   const AttentionHead& head = task.head;
   auto* rows = static_cast<float*>(task.staging);
   columns_to_rows<Math>(task.query_sums, head, rows);
-  for (int64_t row = 0; row < kAttentionTile && q0 + row < task.length; ++row) {
+  for (int64_t row = 0; row < kAttentionTile && first + row < task.length; ++row) {
     const float* from = rows + row * head.padded_dim;
     if (task.partial != nullptr) {
       store_row<Math>(from, head.scale, head.dim,
-                      task.partial + (q0 + row) * task.partial_stride + head_index * head.dim);
+                      task.partial + (first + row) * task.partial_stride + head_index * head.dim);
     } else {
       store_row<Math>(
           from, head.scale, head.dim,
-          static_cast<Value*>(task.dqueries.data) + (q0 + row) * task.dqueries.stride + head_index * head.dim);
+          static_cast<Value*>(task.dqueries.data) + (first + row) * task.dqueries.stride + head_index * head.dim);
     }
   }
 }
@@ -188,17 +189,24 @@ void attention_backward(const AttentionBackwardTask& task) {
   begin_keys<Math, Value>(task);
   for (int64_t head_index = 0; head_index < task.group; ++head_index) {
     const float slope = task.slopes == nullptr ? 0.0f : task.slopes[head_index];
-    for (int64_t q0 = task.key_begin; q0 < task.query_end; q0 += kAttentionTile) {
-      begin_query_tile<Math, Value>(task, head_index, q0);
+    for (int64_t query = task.query_begin; query < task.query_end; query += kAttentionTile) {
+      const int64_t q0 = task.query_offset + query;
+      begin_query_tile<Math, Value>(task, head_index, query);
       for (int64_t k0 = task.key_begin; k0 < task.key_end && k0 <= q0; k0 += kAttentionTile) {
         if (head.window > 0 && k0 + kAttentionTile - 1 <= q0 - head.window) continue;
-        backward_tile<Math>({.k0 = k0, .q0 = q0, .window = head.window}, task, slope);
+        const int64_t count = task.key_end - k0 < kAttentionTile ? task.key_end - k0 : kAttentionTile;
+        backward_tile<Math>({.k0 = k0, .q0 = q0, .window = head.window, .num_keys = count}, task, slope);
       }
-      finish_query_tile<Math, Value>(task, head_index, q0);
+      finish_query_tile<Math, Value>(task, head_index, query);
     }
   }
   for (int64_t key = task.key_begin; key < task.key_end; ++key) {
     const int64_t offset = (key - task.key_begin) * head.padded_dim;
+    if (task.dkey_sums.data != nullptr) {
+      add_row<Math>(task.key_sums + offset, head.scale, head.dim, task.dkey_sums.data + key * task.dkey_sums.stride);
+      add_row<Math>(task.value_sums + offset, 1.0f, head.dim, task.dvalue_sums.data + key * task.dvalue_sums.stride);
+      continue;
+    }
     store_row<Math>(task.key_sums + offset, head.scale, head.dim,
                     static_cast<Value*>(task.dkeys.data) + key * task.dkeys.stride);
     store_row<Math>(task.value_sums + offset, 1.0f, head.dim,

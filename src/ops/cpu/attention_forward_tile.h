@@ -84,6 +84,30 @@ struct UnitPlace {
   int64_t head, first_query, num_queries;
 };
 
+/// What the unit's queries have seen of other keys, as if it were one key: its score their log-sum-exp, its weight 1.
+template <class Math>
+void take_merged(const AttentionForwardTask& task, const UnitPlace& place, const AttentionUnit& unit) {
+  const AttentionHead& head = task.head;
+  const float* from = task.merged.data + place.head * head.dim + place.first_query * task.merged.stride;
+  auto* rows = static_cast<float*>(task.staging);
+  for (int64_t row = 0; row < kAttentionTile; ++row, rows += head.padded_dim) {
+    unit.largest[row] = kNoScore;
+    unit.total[row] = 0;
+    int d = 0;
+    if (row < place.num_queries) {
+      const float seen = task.log_sum_exp[place.head * task.log_sum_exp_stride + place.first_query + row];
+      if (!(seen <= kNoScore)) {
+        unit.largest[row] = seen;
+        unit.total[row] = 1;
+      }
+      __builtin_memcpy(rows, from + row * task.merged.stride, static_cast<size_t>(head.dim) * sizeof(float));
+      d = head.dim;
+    }
+    for (; d < head.padded_dim; ++d) rows[d] = 0;
+  }
+  float_rows_to_columns<Math>(static_cast<const float*>(task.staging), head, unit.sum);
+}
+
 template <class Math, class Value>
 void begin_unit(const AttentionForwardTask& task, int64_t index) {
   using Element = typename Math::Element;
@@ -94,10 +118,24 @@ void begin_unit(const AttentionForwardTask& task, int64_t index) {
                         place.first_query * task.queries.stride;
   pack_rows<Math>(queries, task.queries.stride, place.num_queries, task.head, static_cast<Element*>(task.staging));
   rows_to_columns<Math>(static_cast<const Element*>(task.staging), task.head, static_cast<Element*>(unit.queries));
+  if (task.merged.data != nullptr) return take_merged<Math>(task, place, unit);
   for (int i = 0; i < task.head.padded_dim * kAttentionTile; i += 16) Vec::zero().store(unit.sum + i);
   for (int lane = 0; lane < kAttentionTile; lane += 16) {
     Vec::broadcast(kNoScore).store(unit.largest + lane);
     Vec::zero().store(unit.total + lane);
+  }
+}
+
+/// `staging` holds the unit's sums as rows.
+template <class Math>
+void leave_merged(const AttentionForwardTask& task, const UnitPlace& place, const AttentionUnit& unit) {
+  const auto* rows = static_cast<const float*>(task.staging);
+  float* out = task.merged.data + place.head * task.head.dim + place.first_query * task.merged.stride;
+  for (int64_t row = 0; row < place.num_queries; ++row) {
+    const float factor = unit.total[row] == 0 ? 0.0f : 1.0f / unit.total[row];
+    store_row<Math>(rows + row * task.head.padded_dim, factor, task.head.dim, out + row * task.merged.stride);
+    task.log_sum_exp[place.head * task.log_sum_exp_stride + place.first_query + row] =
+        unit.total[row] == 0 ? -__builtin_inff() : unit.largest[row] + __builtin_logf(unit.total[row]);
   }
 }
 
@@ -107,6 +145,7 @@ void finish_unit(const AttentionForwardTask& task, int64_t index) {
   const UnitPlace place(task, index);
   auto* rows = static_cast<float*>(task.staging);
   columns_to_rows<Math>(unit.sum, task.head, rows);
+  if (task.merged.data != nullptr) return leave_merged<Math>(task, place, unit);
   auto* out = static_cast<Value*>(task.out.data) + place.head * task.head.dim + place.first_query * task.out.stride;
   for (int64_t row = 0; row < place.num_queries; ++row) {
     store_row<Math>(rows + row * task.head.padded_dim, 1.0f / unit.total[row], task.head.dim,
@@ -123,7 +162,8 @@ void attention_forward(const AttentionForwardTask& task) {
   const AttentionHead& head = task.head;
   const int64_t num_units = (task.num_queries + kAttentionTile - 1) / kAttentionTile * task.group;
   for (int64_t unit = 0; unit < num_units; ++unit) begin_unit<Math, Value>(task, unit);
-  const int64_t num_keys = task.first_position + task.num_queries;
+  const int64_t seen = task.first_position + task.num_queries;
+  const int64_t num_keys = seen < task.num_keys ? seen : task.num_keys;
   int64_t k0 = 0;
   if (head.window > 0 && task.first_position >= head.window) {
     k0 = (task.first_position - head.window + 1) / kAttentionTile * kAttentionTile;
@@ -141,7 +181,8 @@ void attention_forward(const AttentionForwardTask& task) {
     }
     for (int64_t unit = 0; unit < num_units; ++unit) {
       const UnitPlace place(task, unit);
-      const TilePosition position{.k0 = k0, .q0 = task.first_position + place.first_query, .window = head.window};
+      const TilePosition position{
+          .k0 = k0, .q0 = task.first_position + place.first_query, .window = head.window, .num_keys = count};
       const bool too_late = k0 >= position.q0 + place.num_queries;
       const bool too_early = head.window > 0 && k0 + kAttentionTile - 1 <= position.q0 - head.window;
       const float slope = task.slopes == nullptr ? 0.0f : task.slopes[place.head];

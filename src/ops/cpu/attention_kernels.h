@@ -27,6 +27,12 @@ struct AttentionOutputRows {
   int64_t stride = 0;
 };
 
+/// The same in f32, whatever the tensors hold: sums to which a task adds its share.
+struct AttentionSumRows {
+  float* data = nullptr;
+  int64_t stride = 0;
+};
+
 struct AttentionHead {
   int dim = 0;
   int padded_dim = 0;  ///< multiple of kAttentionDimStep
@@ -42,16 +48,19 @@ struct AttentionUnit {
   float* total = nullptr;    ///< [tile]
 };
 
-/// Queries [first_position, first_position + num_queries) of one document, of `group` heads that share keys.
+/// Queries [first_position, first_position + num_queries) of one document, of `group` heads that share keys. Positions
+/// count from the first key.
 struct AttentionForwardTask {
   AttentionHead head;
   AttentionRows queries;         ///< row 0 is the first query; head g starts g * dim further on
   AttentionRows keys, values;    ///< row 0 is position 0
-  AttentionOutputRows out;       ///< as `queries`
+  AttentionOutputRows out;       ///< as `queries`; used when `merged` has none
+  AttentionSumRows merged;       ///< as `out`: with log_sum_exp the attention to other keys, which these are added to
   float* log_sum_exp = nullptr;  ///< of the first query; head g is log_sum_exp_stride * g further on; may be null
   int64_t log_sum_exp_stride = 0;
   const float* slopes = nullptr;                ///< ALiBi's, of each head of the group; null: none
   int64_t first_position = 0, num_queries = 0;  ///< ceil(num_queries / tile) * group <= kAttentionMaxUnits
+  int64_t num_keys = INT64_MAX;                 ///< where the document's keys end before its queries do
   int group = 1;
 
   // Scratch of the calling thread.
@@ -67,17 +76,19 @@ struct AttentionForwardTask {
 /// Gradients of keys [key_begin, key_end) of one document and key head, and what they add to the query gradients.
 struct AttentionBackwardTask {
   AttentionHead head;
-  AttentionRows queries, keys, values, out, dout;  ///< row 0 is position 0; heads of the group as above
-  AttentionOutputRows dkeys, dvalues;
+  AttentionRows queries, keys, values, out, dout;  ///< row 0 is the document's first here; heads of the group as above
+  AttentionOutputRows dkeys, dvalues;              ///< used when the next two have none
+  AttentionSumRows dkey_sums, dvalue_sums;
   AttentionOutputRows dqueries;  ///< used when `partial` is null
   float* partial = nullptr;      ///< f32 instead, same rows, stride partial_stride
   int64_t partial_stride = 0;
   const float* log_sum_exp = nullptr;
   int64_t log_sum_exp_stride = 0;
-  const float* slopes = nullptr;  ///< ALiBi's, of each head of the group; null: none
-  int64_t length = 0;
-  int64_t key_begin = 0, key_end = 0;  ///< key_begin is a multiple of the tile
-  int64_t query_end = 0;               ///< queries from key_begin up to here see some of the keys
+  const float* slopes = nullptr;           ///< ALiBi's, of each head of the group; null: none
+  int64_t length = 0;                      ///< rows of queries there are
+  int64_t key_begin = 0, key_end = 0;      ///< key_begin is a multiple of the tile
+  int64_t query_begin = 0, query_end = 0;  ///< rows of queries that see some of the keys
+  int64_t query_offset = 0;                ///< position of row 0 of the queries, counted from row 0 of the keys
   int group = 1;
 
   // Scratch of the calling thread; "keys" counts key_end - key_begin rounded up to whole tiles.

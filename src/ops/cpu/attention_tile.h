@@ -77,6 +77,17 @@ void rows_to_left_factor(typename Math::Element* rows, const AttentionHead& head
   }
 }
 
+/// Rows [tile, padded_dim] f32 -> [padded_dim, tile].
+template <class Math>
+void float_rows_to_columns(const float* rows, const AttentionHead& head, float* columns) {
+  for (int row = 0; row < kAttentionTile; row += 16) {
+    for (int d = 0; d < head.padded_dim; d += 16) {
+      Math::Vec::transpose(rows + row * head.padded_dim + d, head.padded_dim, columns + d * kAttentionTile + row,
+                           kAttentionTile);
+    }
+  }
+}
+
 /// [padded_dim, tile] f32 -> rows [tile, padded_dim].
 template <class Math>
 void columns_to_rows(const float* columns, const AttentionHead& head, float* rows) {
@@ -101,14 +112,25 @@ void store_row(const float* from, float factor, int dim, Value* to) {
   for (int i = 0; d + i < dim; ++i) to[d + i] = tail[i];
 }
 
+/// `to` += one row of `dim` floats times a factor.
+template <class Math>
+void add_row(const float* from, float factor, int dim, float* to) {
+  using Vec = typename Math::Vec;
+  int d = 0;
+  for (; d + 16 <= dim; d += 16) fma(Vec::load(from + d), Vec::broadcast(factor), Vec::load(to + d)).store(to + d);
+  for (; d < dim; ++d) to[d] += from[d] * factor;
+}
+
 /// A tile of scores: keys k0 .. against queries q0 .., positions in the document.
 struct TilePosition {
   int64_t k0 = 0, q0 = 0;
   int window = 0;
+  int64_t num_keys = kAttentionTile;  ///< that there are; the tile's other rows are seen by nobody
 
   bool is_diagonal() const { return k0 == q0; }
   bool needs_mask() const {
-    return k0 + kAttentionTile - 1 > q0 || (window > 0 && k0 <= q0 + kAttentionTile - 1 - window);
+    return k0 + kAttentionTile - 1 > q0 || num_keys < kAttentionTile ||
+           (window > 0 && k0 <= q0 + kAttentionTile - 1 - window);
   }
   /// Keys that the queries of lanes [16 vec, 16 vec + 16) can see at all: [0, this).
   int rows_seen_by(int vec) const { return is_diagonal() ? 16 * (vec + 1) : kAttentionTile; }
@@ -119,8 +141,10 @@ struct TilePosition {
 /// The lanes of vector `vec` that see key row `row` of the tile.
 template <class Vec>
 inline typename Vec::Mask visible(const TilePosition& position, int row, int vec) {
+  constexpr float kAhead = -1e9f;  // a key that is not there comes after every query
   // Exact as a float up to documents of 2^24 tokens.
-  const auto distance = static_cast<float>(position.q0 + 16 * vec - position.k0 - row);
+  const auto distance =
+      row < position.num_keys ? static_cast<float>(position.q0 + 16 * vec - position.k0 - row) : kAhead;
   const Vec behind = Vec::broadcast(distance) + Vec::iota();  // query's position - key's
   const auto not_later = less(Vec::broadcast(-0.5f), behind);
   if (position.window == 0) return not_later;

@@ -48,6 +48,10 @@ class CpuBackend final : public Backend {
   void run(const op::AttentionForward<Tensor>& op) override;
   void run(const op::AttentionBackward<Tensor>& op) override;
   void run(const op::AttentionCached<Tensor>& op) override;
+  void run(const op::AttentionPartForward<Tensor>& op) override;
+  void run(const op::AttentionPartBackward<Tensor>& op) override;
+  void run(const op::TakeColumns<Tensor>& op) override;
+  void run(const op::JoinColumns<Tensor>& op) override;
   void run(const op::SwiGluForward<Tensor>& op) override;
   void run(const op::SwiGluBackward<Tensor>& op) override;
   void run(const op::GatedForward<Tensor>& op) override;

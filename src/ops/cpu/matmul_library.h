@@ -51,6 +51,10 @@ class MatmulLibrary final : public BackendSizes {
                                           DType compute) const override;
   int64_t attention_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
                                            DType compute) const override;
+  int64_t attention_part_forward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                               DType compute) const override;
+  int64_t attention_part_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                                DType compute) const override;
 
   /// Whether bf16 tensors are multiplied as they are.
   bool native_bf16() const { return native_bf16_; }

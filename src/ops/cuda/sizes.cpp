@@ -22,6 +22,7 @@ class CudaSizes final : public BackendSizes {
   int64_t beyond_plan_bytes() const override { return gpu_beyond_plan_bytes(attention_.has_cudnn()); }
   bool packs_weights(DType) const override { return false; }
   bool stages_batches() const override { return true; }
+  bool has_attention_parts() const override { return false; }
   int64_t packed_bytes(const LinearShape&, op::PackForm) const override { return 0; }
 
   Fp8Support fp8_support() const override { return has_fp8_ ? Fp8Support::kNative : Fp8Support::kNone; }
