@@ -84,6 +84,11 @@ void validate_ranks(const ProgramOptions& options) {
   if (options.sync_small_every < 1) {
     throw ConfigError("distribution.sync_small_every", "out of range", options.sync_small_every, "1 or more");
   }
+  if (options.compression != Compression::kNone && options.gradient != DType::kF32) {
+    throw ConfigError("distribution.compression", "rounds gradients that precision.gradient has rounded already",
+                      "precision.gradient = \"bf16\"", "precision.gradient = \"fp32\"",
+                      "or set distribution.compression = \"none\"");
+  }
   if (options.world_ranks() == 1) return;
   if (!options.has_training) throw InternalError("ranks", "share training only", options.world_ranks(), 1);
   if (options.has_checksums) {
@@ -386,6 +391,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   Program program{.config = config, .options = options};
   program.options.shards_gradients = options.shards_gradients && options.data_ranks > 1;
   if (options.data_ranks == 1) program.options.sync_small_every = 1;
+  if (options.data_ranks == 1) program.options.compression = Compression::kNone;
   program.rank_config = cut_model(config, options.tensor_ranks);
   program.sizes_are_exact = sizes.exact();
   program.beyond_plan_bytes = sizes.beyond_plan_bytes();

@@ -8,6 +8,7 @@
 #include "core/op/attention.h"
 #include "core/op/checksum.h"
 #include "core/op/communication.h"
+#include "core/op/compression.h"
 #include "core/op/embedding.h"
 #include "core/op/fp8.h"
 #include "core/op/loss.h"
@@ -28,7 +29,7 @@ using AnyOp =
                  SwiGluForward<T>, SwiGluBackward<T>, CrossEntropy<T>, CrossEntropyPart<T>, CrossEntropyJoined<T>,
                  LossReduce<T>, GradientSquareSum<T>, StepDecision<T>, AdamW<T>, MeanOfCopies<T>, Convert<T>, Add<T>,
                  OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>, Checksum<T>, PutStepSums<T>, TakeStepSums<T>,
-                 AllReduce<T>, ReduceScatter<T>, AllGather<T>, Send<T>, Receive<T>, CommWait<T>, Clear<T>, AbsMax<T>,
-                 QuantizeFp8<T>, ScaledMatmul<T>>;
+                 AllReduce<T>, ReduceScatter<T>, AllGather<T>, AllToAll<T>, Send<T>, Receive<T>, CommWait<T>, Clear<T>,
+                 AbsMax<T>, QuantizeFp8<T>, ScaledMatmul<T>, CompressGradient<T>, SumMessages<T>, DropResidual<T>>;
 
 }  // namespace litespark::op
