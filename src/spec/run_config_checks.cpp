@@ -143,6 +143,19 @@ void validate_cluster(const ClusterSection& cluster) {
   }
 }
 
+/// With micro_batch = 0 the memory plan takes care of it when it cuts a step.
+void validate_rounds(const RunConfig& config) {
+  const ClusterSection& cluster = config.cluster;
+  if (cluster.vpp == 1) return;
+  if (cluster.pp == 1) {
+    throw ConfigError("cluster.vpp", "needs several pipeline stages", cluster.vpp, "1, or set cluster.pp");
+  }
+  if (config.train.micro_batch == 0 || config.train.accumulation % cluster.pp == 0) return;
+  throw ConfigError("cluster.vpp", "interleaved stages take micro-batches in rounds of cluster.pp",
+                    "train.accumulation = " + std::to_string(config.train.accumulation),
+                    "a multiple of " + std::to_string(cluster.pp), "or set cluster.vpp = 1");
+}
+
 /// Whoever looks at the model sees one that all ranks have, and a look changes nothing of what is trained.
 void validate_synchronisation(const RunConfig& config) {
   const int64_t every = config.distribution.sync_small_every;
@@ -254,6 +267,7 @@ int64_t ClusterSection::data_parallel() const {
 void RunConfig::validate() const {
   validate_texts(*this);
   validate_cluster(cluster);
+  validate_rounds(*this);
   validate_distribution(*this);
   validate_elastic(*this);
   validate_data(*this);
