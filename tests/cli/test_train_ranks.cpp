@@ -177,6 +177,46 @@ TEST(TrainRanks, AveragedNormsResumeInTheSameBitsAndReplicasAgree) {
   EXPECT_TRUE(contains(between.errors, "checkpoint.every")) << between.errors;
 }
 
+// Processes that tell each other gradients in 16 bits go on after a save as if there had been none; one alone says
+// what it has no use for.
+TEST(TrainRanks, RoundedGradientsResumeInTheSameBitsAndOneRankSaysWhatItDrops) {
+  const SmallRun run;
+  const auto train = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> settings = {"--distribution.compression=fp16", "--checkpoint.every=3", "--out=" + out};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return run.train(settings);
+  };
+  const ProgramResult whole = train("whole", {"--gpus=3", "--train.accumulation=2"});
+  if (contains(whole.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors << whole.output;
+  for (const char* name : {"resumed", "alone"}) {
+    std::filesystem::copy(run.path("whole"), run.path(name), std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(run.path(std::string(name) + "/checkpoints/step-6"));
+  }
+  ASSERT_EQ(train("resumed", {"--gpus=3", "--train.accumulation=2"}).exit_code, 0);
+  const std::string expected = run.text("whole/metrics.jsonl");
+  for (const char* key : {"loss", "grad_norm"}) {
+    EXPECT_EQ(values_of(run.text("resumed/metrics.jsonl"), key), values_of(expected, key)) << key;
+  }
+  for (const char* file : {"model.safetensors", "optimizer.safetensors", "residual.safetensors"}) {
+    const std::string name = std::string("/checkpoints/step-6/") + file;
+    EXPECT_TRUE(run.exists("whole" + name)) << file;
+    EXPECT_TRUE(run.text("resumed" + name) == run.text("whole" + name)) << file;
+  }
+  ASSERT_EQ(run.train({"--gpus=3", "--train.accumulation=2", "--out=plain"}).exit_code, 0);
+  const std::vector<double> plain = values_of(run.text("plain/metrics.jsonl"), "loss");
+  const std::vector<double> found = values_of(expected, "loss");
+  ASSERT_EQ(found.size(), plain.size());
+  EXPECT_NE(found, plain);
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(found[i], plain[i], 1e-3 * plain[i]);
+  const ProgramResult alone = train("alone", {"--train.accumulation=6"});
+  ASSERT_EQ(alone.exit_code, 0) << alone.errors;
+  EXPECT_TRUE(contains(alone.errors, "had not told each other of their gradients")) << alone.errors;
+  const ProgramResult other = run.train({"--gpus=3", "--train.accumulation=2", "--out=whole"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_TRUE(contains(other.errors, "compression")) << other.errors;
+}
+
 TEST(TrainRanks, ALayoutThatTheModelDoesNotAllowIsRefusedBeforeAnythingStarts) {
   const SmallRun run;
   const ProgramResult heads = run.train({"--gpus=4", "--cluster.tp=4"});
@@ -185,6 +225,16 @@ TEST(TrainRanks, ALayoutThatTheModelDoesNotAllowIsRefusedBeforeAnythingStarts) {
   const ProgramResult stages = run.train({"--gpus=4", "--cluster.pp=4"});
   EXPECT_EQ(stages.exit_code, 2);
   EXPECT_TRUE(contains(stages.errors, "[cluster.pp] leaves pipeline stages without a layer; got 4")) << stages.errors;
+  const std::vector<std::string> interleaved = {"--gpus=2", "--cluster.pp=2", "--cluster.vpp=2",
+                                                "--train.accumulation=3", "--model.num_hidden_layers=4"};
+  for (const char* command : {"train", "plan"}) {
+    std::vector<std::string> arguments = {command, "small.toml"};
+    arguments.insert(arguments.end(), interleaved.begin(), interleaved.end());
+    const ProgramResult rounds = run_litespark(arguments, run.path("").string());
+    EXPECT_EQ(rounds.exit_code, 2) << command;
+    EXPECT_TRUE(contains(rounds.errors, "[cluster.vpp]")) << rounds.errors;
+    EXPECT_FALSE(contains(rounds.errors, "rank ")) << rounds.errors;
+  }
 }
 
 TEST(TrainRanks, ASignalSavesAndStopsAllOfThem) {
