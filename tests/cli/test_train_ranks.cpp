@@ -280,6 +280,47 @@ TEST(TrainRanks, AnElasticRunGoesOnWithoutAKilledRankAndEndsAsIfThereHadBeenNone
   expect_near(values_of(run.text("elastic/metrics.jsonl"), "loss"), values_of(run.text("one/metrics.jsonl"), "loss"));
 }
 
+// fault:B4: neither stage has what the other holds, so that nothing goes on without a start from the checkpoint.
+TEST(TrainRanks, AKilledPipelineStageEndsTheOtherByNameAndTheLastCheckpointTakesTheRunUp) {
+  const SmallRun run;
+  const auto settings_for = [](const std::string& out) {
+    return std::vector<std::string>{"--gpus=2",
+                                    "--cluster.pp=2",
+                                    "--model.num_hidden_layers=2",
+                                    "--train.steps=300",
+                                    "--train.accumulation=3",
+                                    "--checkpoint.every=25",
+                                    "--train.log_every=1",
+                                    "--out=" + out};
+  };
+  const ProgramResult whole = run.train(settings_for("whole"));
+  if (contains(whole.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  for (const size_t victim : {0U, 1U}) {
+    const std::string out = "without " + std::to_string(victim);
+    const auto program = run.start(out, settings_for(out));
+    ASSERT_TRUE(await([&] { return run.exists(out + "/checkpoints/step-25/COMPLETE"); }));
+    const std::vector<pid_t> ranks = program->children();
+    ASSERT_EQ(ranks.size(), 2U);
+    ASSERT_EQ(kill(ranks[victim], SIGKILL), 0);
+    const ProgramResult lost = program->wait();
+    EXPECT_EQ(lost.exit_code, 7) << lost.output << lost.errors;
+    const std::string survivor = std::to_string(1 - victim) + ": ";
+    const size_t at = lost.errors.find(survivor + "litespark: ");
+    ASSERT_NE(at, std::string::npos) << lost.errors;
+    const std::string said = lost.errors.substr(at, lost.errors.find('\n', at) - at);
+    EXPECT_TRUE(contains(said, "rank " + std::to_string(victim))) << lost.errors;
+    EXPECT_TRUE(contains(said, ", step ")) << lost.errors;
+    const ProgramResult resumed = run.train(settings_for(out));
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+    EXPECT_TRUE(contains(resumed.output, "continuing after step ")) << resumed.output;
+    for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+      const std::string name = std::string("/checkpoints/step-300/") + file;
+      EXPECT_TRUE(run.text(out + name) == run.text("whole" + name)) << file;
+    }
+  }
+}
+
 /// A port that nobody listens on.
 std::string free_port() {
   const int socket_number = socket(AF_INET, SOCK_STREAM, 0);
