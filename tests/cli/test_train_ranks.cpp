@@ -333,6 +333,48 @@ std::string free_port() {
   return std::to_string(ntohs(address.sin_port));
 }
 
+// What torchrun does when a host is lost: it starts all that are left again, as another attempt of the same job.
+TEST(TrainRanks, AnotherLauncherMayStartAnElasticRunAgainWithFewerRanks) {
+  const SmallRun run;
+  std::ofstream(run.path("secret")) << std::string(32, 's');
+  std::filesystem::permissions(run.path("secret"),
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const auto start_all = [&](int ranks, int attempt, const std::string& elastic) {
+    const std::string port = free_port();
+    std::vector<std::unique_ptr<RunningLitespark>> started;
+    for (int rank = 0; rank < ranks; ++rank) {
+      started.push_back(std::make_unique<RunningLitespark>(
+          run.train_arguments({"--cluster.gpus=3", "--train.accumulation=2", "--checkpoint.every=3", "--out=run",
+                               "--distribution.elastic=" + elastic, "--distribution.secret_file=secret"}),
+          run.path("").string(), "",
+          std::vector<std::string>{"env", "RANK=" + std::to_string(rank), "LOCAL_RANK=" + std::to_string(rank),
+                                   "WORLD_SIZE=" + std::to_string(ranks), "MASTER_ADDR=127.0.0.1",
+                                   "MASTER_PORT=" + port, "TORCHELASTIC_RUN_ID=job",
+                                   "TORCHELASTIC_RESTART_COUNT=" + std::to_string(attempt)}));
+    }
+    std::vector<ProgramResult> ends;
+    for (const auto& program : started) ends.push_back(program->wait());
+    return ends;
+  };
+  const std::vector<ProgramResult> whole = start_all(3, 0, "true");
+  if (contains(whole.front().errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  for (const ProgramResult& end : whole) ASSERT_EQ(end.exit_code, 0) << end.errors;
+  const std::vector<double> expected = values_of(run.text("run/metrics.jsonl"), "loss");
+  ASSERT_EQ(expected.size(), 6U);
+  for (const int ranks : {2, 1}) {
+    std::filesystem::remove_all(run.path("run/checkpoints/step-6"));
+    const std::vector<ProgramResult> fewer = start_all(ranks, 3 - ranks, "true");
+    for (const ProgramResult& end : fewer) ASSERT_EQ(end.exit_code, 0) << end.errors;
+    EXPECT_TRUE(contains(fewer.front().output, "continuing after step 3")) << fewer.front().output;
+    expect_near(values_of(run.text("run/metrics.jsonl"), "loss"), expected);
+  }
+  std::filesystem::remove_all(run.path("run/checkpoints/step-6"));
+  for (const ProgramResult& end : start_all(2, 3, "false")) {
+    EXPECT_EQ(end.exit_code, 2);
+    EXPECT_TRUE(contains(end.errors, "[cluster.gpus]")) << end.errors;
+  }
+}
+
 TEST(TrainRanks, WhoseSettingsDifferAreToldTheKeysAndBothValues) {  // fault:B12
   const SmallRun run;
   std::ofstream(run.path("secret")) << std::string(32, 's');

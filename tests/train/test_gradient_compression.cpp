@@ -167,7 +167,11 @@ TEST(GradientCompression, GivesTheBitsOfRanksThatTellRoundedGradientsAndKeepTheR
   for (const int ranks : {2, 3, 4}) {
     for (const bool has_feedback : {true, false}) {
       SCOPED_TRACE(std::to_string(ranks) + (has_feedback ? " ranks, with feedback" : " ranks"));
-      expect_defined_bits(ranks, compressed_run({.has_feedback = has_feedback}));
+      RankedRun run = compressed_run({.has_feedback = has_feedback});
+      expect_defined_bits(ranks, run);
+      run.config.tie_word_embeddings = true;
+      run.options.compute = DType::kBF16;
+      expect_defined_bits(ranks, run);
     }
   }
 }
