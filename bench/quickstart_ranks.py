@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 from host_ways import Hosts
+from overlap import above_others
 
 LAST = 100
 SETTINGS = ["--device.kind=cpu", "--precision.compute=bf16", "--train.accumulation=1", "--train.sample_every=0",
@@ -91,6 +92,7 @@ def between_hosts(args, settings, rate, steps):
                                         "--distribution.tiers=sharded", f"--distribution.secret_file={secret}"], out)
             command.remove(f"--gpus={args.ranks}")
             ranks.append(subprocess.Popen(["ip", "netns", "exec", hosts.names[rank], *command], stdout=subprocess.DEVNULL,
+                                          preexec_fn=above_others,
                                           env=os.environ | {f"LITESPARK_{k}": str(v) for k, v in variables.items()}))
         if any([rank.wait(timeout=600) for rank in ranks]):
             raise SystemExit("a rank failed")

@@ -19,15 +19,25 @@ inline float float_of(uint32_t bits) {
   return __builtin_bit_cast(float, bits);
 }
 
+/// `one` or the other, without a branch: what may trap (a float's sum) would keep the compiler from widening one.
+template <class Vec>
+inline uint32_t pick(bool is_one, uint32_t one, uint32_t other) {
+  return other ^ ((one ^ other) & (0u - static_cast<uint32_t>(is_one)));
+}
+
 /// 2^exponent, a normal float.
 template <class Vec>
 inline float power_of_two(int exponent) {
   return float_of<Vec>(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
+/// `value`, or 0 where one of the others is not finite.
 template <class Vec>
-inline bool is_finite(float value) {
-  return (bits_of<Vec>(value) & 0x7f800000u) != 0x7f800000u;
+inline float where_finite(float value, float first, float second) {
+  const uint32_t first_exponent = bits_of<Vec>(first) & 0x7f800000u;
+  const uint32_t second_exponent = bits_of<Vec>(second) & 0x7f800000u;
+  const uint32_t larger = first_exponent > second_exponent ? first_exponent : second_exponent;
+  return float_of<Vec>(pick<Vec>(larger == 0x7f800000u, 0u, bits_of<Vec>(value)));
 }
 
 /// To nearest, ties to even.
@@ -37,7 +47,7 @@ struct BF16Words {
     const uint32_t bits = bits_of<Vec>(value);
     const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
     const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-    return static_cast<uint16_t>((is_nan ? bits | 0x400000u : rounded) >> 16);
+    return static_cast<uint16_t>(pick<Vec>(is_nan, bits | 0x400000u, rounded) >> 16);
   }
   static float to(uint16_t word) { return float_of<Vec>(uint32_t{word} << 16); }
 };
@@ -52,16 +62,16 @@ struct FP16Words {
     const uint32_t small = bits_of<Vec>(float_of<Vec>(magnitude) + 0.5f) - 0x3f000000u;
     const uint32_t normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - (112u << 23)) >> 13;
     const uint32_t capped = normal < 0x7c00u ? normal : 0x7c00u;
-    uint32_t word = magnitude < 0x38800000u ? small : capped;
-    word = magnitude > 0x7f800000u ? 0x7e00u : word;
+    const uint32_t number = pick<Vec>(magnitude < 0x38800000u, small, capped);
+    const uint32_t word = pick<Vec>(magnitude > 0x7f800000u, 0x7e00u, number);
     return static_cast<uint16_t>(word | ((bits >> 16) & 0x8000u));
   }
   static float to(uint16_t word) {
     const uint32_t exponent = word & 0x7c00u;
     const uint32_t magnitude = (word & 0x7fffu) << 13;
     const uint32_t small = bits_of<Vec>(static_cast<float>(static_cast<int32_t>(word & 0x3ffu)) * 0x1p-24f);
-    uint32_t bits = exponent == 0 ? small : magnitude + (112u << 23);
-    bits = exponent == 0x7c00u ? magnitude | 0x7f800000u : bits;
+    const uint32_t number = pick<Vec>(exponent == 0, small, magnitude + (112u << 23));
+    const uint32_t bits = pick<Vec>(exponent == 0x7c00u, magnitude | 0x7f800000u, number);
     return float_of<Vec>(bits | (uint32_t{word & 0x8000u} << 16));
   }
 };
@@ -82,8 +92,7 @@ inline void round_block(const MessageBlock& block, const BlockScale<Vec>& scale)
     block.words[i] = word;
     if constexpr (kHasResidual) {
       const float told = Words::to(word) * scale.down;
-      const float lost = value - told;
-      block.residual[i] = is_finite<Vec>(told) && is_finite<Vec>(value) ? lost : 0.0f;
+      block.residual[i] = where_finite<Vec>(value - told, told, value);
     }
   }
 }
@@ -95,7 +104,7 @@ inline int exponent_of_block(const MessageBlock& block) {
   for (int64_t i = 0; i < block.size; ++i) {
     const float value = kHasResidual ? block.gradient[i] + block.residual[i] : block.gradient[i];
     const uint32_t magnitude = bits_of<Vec>(value) & 0x7fffffffu;
-    const uint32_t counted = magnitude < 0x7f800000u ? magnitude : 0u;
+    const uint32_t counted = pick<Vec>(magnitude < 0x7f800000u, magnitude, 0u);
     largest = counted > largest ? counted : largest;
   }
   const int exponent = 14 - (static_cast<int>(largest >> 23) - 127);
