@@ -5,17 +5,36 @@
 
 #include "backend_choice.h"
 #include "core/error.h"
+#include "elastic.h"
 #include "io/file.h"
 
 namespace litespark::cli {
 
+namespace {
+
+/// A launcher of others' that starts a job again with the ranks that are left, or with more: the step stays what it is.
+void share_out(RunConfig& config, int64_t ranks) {
+  if (!config.distribution.elastic || config.cluster.gpus == ranks) return;
+  const auto share = share_among(config, ranks);
+  if (!share || share->gpus != ranks) return;  // refused by whoever counts the ranks
+  config.cluster.gpus = share->gpus;
+  config.cluster.dp = 0;
+  config.train.accumulation = share->accumulation;
+}
+
+}  // namespace
+
 std::optional<dist::LaunchPlace> place_among_ranks(RunConfig& config) {
   auto place = dist::find_launch(dist::process_environment());
-  if (!place || place->size == 1) return std::nullopt;
+  if (!place) return std::nullopt;
+  // One task of srun may be a launcher of its own; a job of torchrun that has one process left is that process.
+  if (place->size > 1 || place->launcher == "torchrun") share_out(config, place->size);
+  if (place->size == 1) return std::nullopt;
   if (config.cluster.gpus == 1) config.cluster.gpus = place->size;
   if (config.cluster.gpus != place->size) {
     throw ConfigError("cluster.gpus", "is not the number of ranks that " + place->launcher + " started",
-                      config.cluster.gpus, place->size);
+                      config.cluster.gpus, place->size,
+                      config.distribution.elastic ? "so many do not share out a step's micro-batches evenly" : "");
   }
   config.validate();
   return place;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "io/file.h"
 #include "machine.h"
 #include "meter/energy.h"
@@ -81,12 +82,16 @@ TrainingRun::TrainingRun(const RunConfig& config, Start start, Program program, 
     const ResumedState resumed = read_checkpoint(*start.checkpoint, context_, executor_);
     trainer_.restore(resumed.progress);
     totals_ = resumed.totals;
+    if (is_first() && resumed.lost_residual > 0) {
+      std::cerr << "warning: what ranks had not told each other of their gradients, of norm "
+                << json_number(resumed.lost_residual) << ", is dropped: this layout does not round them" << std::endl;
+    }
   } else {
     fill_weights(executor_, config);
   }
   if (!is_first()) return;
   if (config.checkpoint.at_end || config.checkpoint.every > 0)
-    store_.require_space(checkpoint_bytes(context_.params, context_.folder_dtype));
+    store_.require_space(checkpoint_bytes(context_.params, context_.folder_dtype, num_residuals(executor_.program())));
   write_text_file(out_ / "run.toml", context_.run_toml);
   memory_.prepared([this] { return loader_ ? loader_->held_bytes() : 0; });
 }

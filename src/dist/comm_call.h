@@ -58,8 +58,9 @@ struct CallLabel {
   uint8_t shape_rank = 0;
   int32_t root = 0;
   std::array<int64_t, Shape::kMaxRank> extents{};
-  int64_t number = 0;  ///< for people: not compared, since exchanges are not made by all
-  int64_t step = 0;    ///< likewise
+  int64_t number = 0;         ///< for people: not compared, since exchanges are not made by all
+  int64_t step = 0;           ///< likewise
+  uint64_t payload_hash = 0;  ///< of the message's bytes, where a link holds them against it; not compared either
 
   bool is_same_call(const CallLabel& other) const;
   /// "all_reduce (sum) of f32 [10], call 5, step 7".

@@ -157,6 +157,11 @@ void Executor::communicate(const op::AllGather<Tensor>& op) {
   calls_[static_cast<size_t>(op.call)] = {among, among->all_gather(op.data, op.shard)};
 }
 
+void Executor::communicate(const op::AllToAll<Tensor>& op) {
+  Communicator* const among = communicator(op.group);
+  calls_[static_cast<size_t>(op.call)] = {among, among->all_to_all(op.data, op.sent)};
+}
+
 void Executor::communicate(const op::Send<Tensor>& op) {
   Communicator* const among = communicator(op::CommGroup::kStages);
   calls_[static_cast<size_t>(op.call)] = {among, among->exchange({}, 0, op.sent, in_ring(*among, op.neighbour))};

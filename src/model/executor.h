@@ -122,6 +122,7 @@ class Executor {
   void communicate(const op::AllReduce<Tensor>& op);
   void communicate(const op::ReduceScatter<Tensor>& op);
   void communicate(const op::AllGather<Tensor>& op);
+  void communicate(const op::AllToAll<Tensor>& op);
   void communicate(const op::Send<Tensor>& op);
   void communicate(const op::Receive<Tensor>& op);
   void communicate(const op::PassOn<Tensor>& op);

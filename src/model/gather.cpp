@@ -64,6 +64,26 @@ std::vector<float> join_floats(Executor& executor, const Bucket& bucket, TensorI
   return values;
 }
 
+/// What a data rank has of the bucket's residual, [bucket.size], or nothing where `keeps` is false: it is told to all
+/// data ranks, through the gradients' room on the others.
+std::vector<float> join_residual(Executor& executor, const Bucket& bucket, int64_t data_rank, bool keeps) {
+  std::vector<float> joined(keeps ? static_cast<size_t>(bucket.size) : 0);
+  if (!bucket.residual.has_value()) return joined;
+  Communicator& ranks = *executor.communicator(op::CommGroup::kData);
+  const bool is_own = ranks.rank() == data_rank;
+  const Tensor room = is_own ? executor.tensor(bucket.residual) : room_of(executor, bucket);
+  const int64_t step = std::min(bucket.size, room_of(executor, bucket).bytes() / dtype_bytes(DType::kF32));
+  for (int64_t first = 0; first < bucket.size; first += step) {
+    const Tensor part{.data = static_cast<float*>(room.data) + (is_own ? first : 0),
+                      .dtype = DType::kF32,
+                      .shape = {std::min(step, bucket.size - first)},
+                      .device = room.device};
+    ranks.wait(ranks.broadcast(part, static_cast<int>(data_rank)));
+    if (keeps) copy_out(executor, joined.data() + first, part.data, part.bytes());
+  }
+  return joined;
+}
+
 /// Calls body(table index, where it begins in the bucket) for each parameter.
 template <class Body>
 void for_params(const Bucket& bucket, const Body& body) {
@@ -254,6 +274,11 @@ void gather(Executor& executor, std::span<float> flat, const Join& join) {
 void gather_moment(Executor& executor, TensorId ParamTensors::*moment, std::span<float> flat) {
   gather(executor, flat,
          [&](const Bucket& bucket, bool keeps) { return join_floats(executor, bucket, bucket.shard.*moment, keeps); });
+}
+
+void gather_residual(Executor& executor, int64_t data_rank, std::span<float> flat) {
+  gather(executor, flat,
+         [&](const Bucket& bucket, bool keeps) { return join_residual(executor, bucket, data_rank, keeps); });
 }
 
 void gather_masters(Executor& executor, std::span<float> flat) {

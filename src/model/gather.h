@@ -14,6 +14,10 @@ namespace litespark {
 /// the way.
 void gather_moment(Executor& executor, TensorId ParamTensors::*moment, std::span<float> flat);
 
+/// What one data rank has not told the others of its gradients yet (Program::residual), likewise; 0 for parameters
+/// whose gradients it does not tell.
+void gather_residual(Executor& executor, int64_t data_rank, std::span<float> flat);
+
 /// The f32 values of all parameters, exact in every form, likewise. Weights are whole on every rank afterwards.
 void gather_masters(Executor& executor, std::span<float> flat);
 

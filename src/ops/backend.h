@@ -145,6 +145,9 @@ class Backend {
   virtual void run(const op::AbsMax<Tensor>&) = 0;
   virtual void run(const op::QuantizeFp8<Tensor>&) = 0;
   virtual void run(const op::ScaledMatmul<Tensor>&) = 0;
+  virtual void run(const op::CompressGradient<Tensor>&) = 0;
+  virtual void run(const op::SumMessages<Tensor>&) = 0;
+  virtual void run(const op::DropResidual<Tensor>&) = 0;
 };
 
 /// Throws InternalError unless shapes, dtypes and devices of the op agree with its contract. Run once per op when a

@@ -37,6 +37,16 @@ void check_contract(const op::AllGather<Tensor>& op) {
   check_pieces(check, op.data, op.shard, op.ranks, op.call);
 }
 
+void check_contract(const op::AllToAll<Tensor>& op) {
+  const OpCheck check(op.kName);
+  check.dtype("data", op.data, {DType::kF32, DType::kBF16, DType::kU16});
+  check.dtype("sent", op.sent, {op.data.dtype});
+  check.positive("ranks", op.ranks);
+  check.elements("sent", op.sent, op.data.num_elements());
+  check.that(op.data.num_elements() % op.ranks == 0, "the pieces are not equal");
+  check.that(op.call >= 0, "the call is negative");
+}
+
 void check_contract(const op::Send<Tensor>& op) {
   const OpCheck check(op.kName);
   check.floating("sent", op.sent);

@@ -80,6 +80,7 @@ void check_contract(const op::TakeStepSums<Tensor>& op);
 void check_contract(const op::AllReduce<Tensor>& op);
 void check_contract(const op::ReduceScatter<Tensor>& op);
 void check_contract(const op::AllGather<Tensor>& op);
+void check_contract(const op::AllToAll<Tensor>& op);
 void check_contract(const op::Send<Tensor>& op);
 void check_contract(const op::Receive<Tensor>& op);
 void check_contract(const op::PassOn<Tensor>& op);
@@ -88,5 +89,8 @@ void check_contract(const op::Clear<Tensor>& op);
 void check_contract(const op::AbsMax<Tensor>& op);
 void check_contract(const op::QuantizeFp8<Tensor>& op);
 void check_contract(const op::ScaledMatmul<Tensor>& op);
+void check_contract(const op::CompressGradient<Tensor>& op);
+void check_contract(const op::SumMessages<Tensor>& op);
+void check_contract(const op::DropResidual<Tensor>& op);
 
 }  // namespace litespark

@@ -62,6 +62,8 @@ class TapeClock {
       start_call(Collective::kAllReduce, *sum);
     } else if (const auto* hop = std::get_if<op::PassOn<TensorId>>(&any)) {
       start_hop(*hop);
+    } else if (const auto* pieces = std::get_if<op::AllToAll<TensorId>>(&any)) {
+      start_call(Collective::kAllToAll, *pieces);
     } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&any)) {
       const Call& call = calls_[wait->call];
       wait_until(call.end, cause_of(call.group));

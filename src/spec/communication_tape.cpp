@@ -91,18 +91,38 @@ const Bucket* layer_bucket(const Program& program, int64_t layer) {
 
 void start_reduction(Tape& tape, const Program& program, const BucketReduction& reduction) {
   if (!has_data_peers(program)) return;
+  const int call = reduction_call(program, *reduction.bucket);
+  if (reduction.sent.has_value()) {
+    tape.enter("backward.compress", reduction.bucket->layer);
+    tape.push(op::CompressGradient<TensorId>{.message = reduction.sent,
+                                             .residual = reduction.bucket->residual,
+                                             .gradient = reduction.whole,
+                                             .ranks = num_ranks(program),
+                                             .format = program.options.compression});
+    tape.enter("backward.reduce", reduction.bucket->layer);
+    tape.push(op::AllToAll<TensorId>{
+        .data = reduction.received, .sent = reduction.sent, .ranks = num_ranks(program), .call = call});
+    return;
+  }
   tape.enter("backward.reduce", reduction.bucket->layer);
-  tape.push(op::ReduceScatter<TensorId>{.shard = reduction.piece,
-                                        .data = reduction.whole,
-                                        .ranks = num_ranks(program),
-                                        .call = reduction_call(program, *reduction.bucket)});
+  tape.push(op::ReduceScatter<TensorId>{
+      .shard = reduction.piece, .data = reduction.whole, .ranks = num_ranks(program), .call = call});
 }
 
 void await_reduction(Tape& tape, const Program& program, const BucketReduction& reduction) {
   if (!has_data_peers(program)) return;
+  const int call = reduction_call(program, *reduction.bucket);
   tape.enter("backward.reduce", reduction.bucket->layer);
-  tape.push(op::CommWait<TensorId>{
-      .tensor = reduction.piece, .source = reduction.whole, .call = reduction_call(program, *reduction.bucket)});
+  if (!reduction.sent.has_value()) {
+    tape.push(op::CommWait<TensorId>{.tensor = reduction.piece, .source = reduction.whole, .call = call});
+    return;
+  }
+  tape.push(op::CommWait<TensorId>{.tensor = reduction.received, .source = reduction.sent, .call = call});
+  tape.enter("backward.compress", reduction.bucket->layer);
+  tape.push(op::SumMessages<TensorId>{.sum = reduction.piece,
+                                      .messages = reduction.received,
+                                      .ranks = num_ranks(program),
+                                      .format = program.options.compression});
 }
 
 std::vector<const Bucket*> forward_order(const Program& program) {

@@ -14,6 +14,7 @@ namespace litespark {
 struct BucketReduction {
   const Bucket* bucket = nullptr;
   TensorId whole, piece;
+  TensorId sent, received;  ///< messages in 16 bits; absent where gradients travel as they are
 };
 void start_reduction(Tape& tape, const Program& program, const BucketReduction& reduction);
 void await_reduction(Tape& tape, const Program& program, const BucketReduction& reduction);

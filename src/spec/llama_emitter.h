@@ -243,6 +243,7 @@ class LlamaEmitter {
   void await_weights(int64_t layer);
   bool is_added_up(const Bucket& bucket) const;
   TensorId whole_gradient(const Bucket& bucket);
+  void clear_gaps(const Bucket& bucket, TensorId whole);
   TensorId gradient_of(ParamRole role, int64_t layer);
   void reduce(const Bucket& bucket);
   void reduce_bucket(std::string_view name);

@@ -251,6 +251,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   Program program{.config = config, .options = options};
   program.options.shards_gradients = options.shards_gradients && options.data_ranks > 1;
   if (options.data_ranks == 1) program.options.sync_small_every = 1;
+  if (options.data_ranks == 1) program.options.compression = Compression::kNone;
   program.rank_config = cut_model(config, options.tensor_ranks);
   program.sizes_are_exact = sizes.exact();
   program.beyond_plan_bytes = sizes.beyond_plan_bytes();

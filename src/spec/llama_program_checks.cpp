@@ -74,6 +74,11 @@ void validate_ranks(const ProgramOptions& options) {
   if (options.sync_small_every < 1) {
     throw ConfigError("distribution.sync_small_every", "out of range", options.sync_small_every, "1 or more");
   }
+  if (options.compression != Compression::kNone && options.gradient != DType::kF32) {
+    throw ConfigError("distribution.compression", "rounds gradients that precision.gradient has rounded already",
+                      "precision.gradient = \"bf16\"", "precision.gradient = \"fp32\"",
+                      "or set distribution.compression = \"none\"");
+  }
   if (options.world_ranks() == 1) return;
   if (!options.has_training) throw InternalError("ranks", "share training only", options.world_ranks(), 1);
   if (options.has_checksums) {

@@ -36,6 +36,22 @@ TensorId LlamaEmitter::whole_gradient(const Bucket& bucket) {
   return whole;
 }
 
+/// What lies between parameters is told like all else, and other tensors may have been there.
+void LlamaEmitter::clear_gaps(const Bucket& bucket, TensorId whole) {
+  tape_.enter("backward.compress", bucket.layer);
+  int64_t end = 0;
+  const auto clear_until = [&](int64_t begin) {
+    if (begin == end) return;
+    const std::string name = bucket.name + ".gap." + std::to_string(end);
+    tape_.push(op::Clear<TensorId>{.x = program_.tensors.view(whole, name, {begin - end}, end)});
+  };
+  for (size_t i = 0; i < bucket.params.size(); ++i) {
+    clear_until(bucket.offsets[i]);
+    end = bucket.offsets[i] + program_.params.params[static_cast<size_t>(bucket.params[i])].shape.num_elements();
+  }
+  clear_until(bucket.size);
+}
+
 TensorId LlamaEmitter::gradient_of(ParamRole role, int64_t layer) {
   const TensorId persistent = param(role, layer).gradient;
   if (!program_.options.shards_gradients) return persistent;
@@ -57,7 +73,16 @@ void LlamaEmitter::reduce(const Bucket& bucket) {
     if (is_added_up(bucket)) tape_.push(op::Add<TensorId>{.sum = bucket.gradient, .x = whole_gradient(bucket)});
     return;
   }
-  BucketReduction reduction{.bucket = &bucket, .whole = whole_gradient(bucket), .piece = bucket.shard.gradient};
+  BucketReduction reduction{
+      .bucket = &bucket, .whole = whole_gradient(bucket), .piece = bucket.shard.gradient, .sent = {}, .received = {}};
+  if (bucket.is_compressed) {
+    clear_gaps(bucket, reduction.whole);
+    const int64_t ranks = program_.options.data_ranks;
+    const Shape words = {ranks * message_words(program_.options.compression, bucket.size / ranks)};
+    const std::string name = tape_.phase() + "." + bucket.name;
+    reduction.sent = temporary(name + ".sent", DType::kU16, words, Owner::kCommunication);
+    reduction.received = temporary(name + ".received", DType::kU16, words, Owner::kCommunication);
+  }
   if (!program_.options.shards_gradients) {
     start_reduction(tape_, program_, reduction);
     reductions_.push_back(reduction);

@@ -160,6 +160,9 @@ Tape make_optimizer_tape(Program& program) {
   push_flat_norm(tape, program, program.flat.gradient_bf16);
   if (!program.buckets.empty()) push_shared_norm(tape, program);
   tape.push(op::StepDecision<TensorId>{.state = program.state, .beta1 = adamw.beta1, .beta2 = adamw.beta2});
+  if (program.residual.has_value()) {
+    tape.push(op::DropResidual<TensorId>{.residual = program.residual, .state = program.state});
+  }
   tape.enter("optimizer.update");
   if (program.buckets.empty()) {
     for (size_t index = program.params.params.size(); index-- > 0;) push_update(tape, program, index, 1);

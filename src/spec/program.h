@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/backend_sizes.h"
+#include "core/compression.h"
 #include "core/memory_plan.h"
 #include "spec/fp8_scaling.h"
 #include "spec/master_weights.h"
@@ -86,6 +87,9 @@ struct ProgramOptions {
   int64_t sync_small_every = 1;
   /// ZeRO-2: gradients are reduced in every micro-batch, and between them each data rank keeps its pieces of the sum.
   bool shards_gradients = false;
+  /// How data ranks tell each other gradients; what rounding takes away each keeps for the next message, or loses.
+  Compression compression = Compression::kNone;
+  bool has_error_feedback = true;
   int64_t tensor_ranks = 1;  ///< ranks that share the weights and work of each data rank
   int64_t tensor_rank = 0;   ///< which of them this is; sizes do not depend on it
   /// In which tensor-parallel ranks exchange rows, beside the products that read or make them; 1 where they do not
@@ -181,6 +185,7 @@ struct ParamTensors {
   TensorId second_moment;
   TensorId weight;           ///< what matmuls read: master itself, bf16, or absent when packed beside a master
   TensorId remainder;        ///< u16, MasterWeights::kBF16Remainder
+  TensorId residual;         ///< f32: what this rank has not told others of its gradients yet; with error feedback
   TensorId packed_forward;   ///< bytes, present when the backend packs and copies stay
   TensorId packed_backward;  ///< training only
   Fp8Weight fp8;             ///< of the blocks' matrices, with ProgramOptions::fp8
@@ -201,8 +206,10 @@ struct Bucket {
   std::vector<int64_t> params;   ///< rows of the table, as they lie in the bucket
   std::vector<int64_t> offsets;  ///< where each begins, in elements
   int64_t size = 0;              ///< elements, a multiple of data_ranks kShardAlignment
+  bool is_compressed = false;    ///< its gradients are told in 16 bits (ProgramOptions::compression)
   bool is_copied = false;        ///< every rank updates all of it by itself (ProgramOptions::sync_small_every)
   TensorId gradient;             ///< [size]; absent with ProgramOptions::shards_gradients, unless it is copied
+  TensorId residual;             ///< [size] f32, of the gradients that this rank tells; with error feedback
   ParamTensors shard;            ///< this rank's piece, [size / data_ranks]
   /// What other ranks' updates must reach: a whole tensor [size] and this rank's piece of it.
   struct Gathered {
@@ -269,6 +276,7 @@ struct Program {
   std::vector<Bucket> buckets;  ///< in the order in which backward finishes them; empty where there is one rank in all
   /// Masters, then first, then second moments of the buckets that ranks copy, of equal sizes; absent where none is.
   TensorId copies;
+  TensorId residual;  ///< f32, holds those of all buckets; absent without error feedback
   FlatTensors flat;
   BatchTensors batch;                       ///< of the micro-batch; of several on the device at once the first
   std::vector<BatchTensors> later_batches;  ///< with several stages: of the step's other micro-batches

@@ -364,6 +364,30 @@ void ClusterSection::visit(Fields& fields) {
 
 namespace {
 
+void visit_gradients(DistributionSection& section, Fields& fields) {
+  fields.add({.path = "sync_small_every",
+              .value = &section.sync_small_every,
+              .help =
+                  "Norms and biases: 1, their gradients are summed over ranks in every step, exactly. More: each "
+                  "data-parallel rank updates copies of its own, which become their mean every so many steps: "
+                  "fewer messages, other mathematics. Evaluations, samples and saves must fall on such steps, and a "
+                  "stop waits for one.",
+              .unit = "steps",
+              .range = between(1, 1000)});
+  fields.add({.path = "compression",
+              .value = &section.compression,
+              .help =
+                  "How data-parallel ranks tell each other gradients: none, in f32; bf16 or fp16, rounded to 16 bits "
+                  "and added in f32, half the bytes of a reduction. fp16 rounds 8 times finer and shares a power of "
+                  "two among 4,096 elements. Both change results.",
+              .choices = {"none", "bf16", "fp16"}});
+  fields.add({.path = "error_feedback",
+              .value = &section.error_feedback,
+              .help =
+                  "With compression: what rounding takes from a rank's gradients is added to those of its next step, 4 "
+                  "bytes a parameter on every rank. false: it is lost."});
+}
+
 void visit_ways_between_hosts(DistributionSection& section, Fields& fields) {
   fields.add({.path = "reduction",
               .value = &section.reduction,
@@ -405,15 +429,7 @@ void DistributionSection::visit(Fields& fields) {
               .help = "In how many stretches tensor-parallel ranks exchange a micro-batch's rows, beside the products "
                       "that read or make them; whole where a rank's rows do not divide so.",
               .range = between(1, 4)});
-  fields.add({.path = "sync_small_every",
-              .value = &sync_small_every,
-              .help =
-                  "Norms and biases: 1, their gradients are summed over ranks in every step, exactly. More: each "
-                  "data-parallel rank updates copies of its own, which become their mean every so many steps: "
-                  "fewer messages, other mathematics. Evaluations, samples and saves must fall on such steps, and a "
-                  "stop waits for one.",
-              .unit = "steps",
-              .range = between(1, 1000)});
+  visit_gradients(*this, fields);
   fields.add({.path = "verify_every",
               .value = &verify_every,
               .help = "In the first step, and in one step every so many, data-parallel ranks compare checksums of the "

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/compression.h"
 #include "core/dtype.h"
 #include "core/fields.h"
 #include "spec/fp8_scaling.h"
@@ -231,6 +232,8 @@ struct DistributionSection {
   int64_t zero = 1;
   int64_t tensor_stretches = 2;
   int64_t sync_small_every = 1;
+  Compression compression = Compression::kNone;
+  bool error_feedback = true;
   int64_t verify_every = 0;
   bool graphs = false;
   ReductionLevels reduction = ReductionLevels::kAuto;

@@ -66,6 +66,11 @@ void validate_weight_formats(const RunConfig& config) {
                       "precision.compute = \"bf16\"", "or set precision.matmul = \"compute\"");
   }
   if (precision.gradient == DType::kF32) return;
+  if (config.distribution.compression != Compression::kNone) {
+    throw ConfigError("distribution.compression", "rounds gradients that precision.gradient has rounded already",
+                      "precision.gradient = \"bf16\"", "precision.gradient = \"fp32\"",
+                      "or set distribution.compression = \"none\"");
+  }
   if (!computes_in_bf16) {
     throw ConfigError("precision.gradient", "is coarser than precision.compute", "bf16", "fp32");
   }
@@ -138,6 +143,19 @@ void validate_cluster(const ClusterSection& cluster) {
   }
 }
 
+/// With micro_batch = 0 the memory plan takes care of it when it cuts a step.
+void validate_rounds(const RunConfig& config) {
+  const ClusterSection& cluster = config.cluster;
+  if (cluster.vpp == 1) return;
+  if (cluster.pp == 1) {
+    throw ConfigError("cluster.vpp", "needs several pipeline stages", cluster.vpp, "1, or set cluster.pp");
+  }
+  if (config.train.micro_batch == 0 || config.train.accumulation % cluster.pp == 0) return;
+  throw ConfigError("cluster.vpp", "interleaved stages take micro-batches in rounds of cluster.pp",
+                    "train.accumulation = " + std::to_string(config.train.accumulation),
+                    "a multiple of " + std::to_string(cluster.pp), "or set cluster.vpp = 1");
+}
+
 /// Whoever looks at the model sees one that all ranks have, and a look changes nothing of what is trained.
 void validate_synchronisation(const RunConfig& config) {
   const int64_t every = config.distribution.sync_small_every;
@@ -164,6 +182,12 @@ void validate_distribution(const RunConfig& config) {
   if (config.distribution.graphs && config.distribution.reduction == ReductionLevels::kHierarchical) {
     throw ConfigError("distribution.reduction", "takes memory as it goes, which a recorded phase cannot",
                       "\"hierarchical\" with distribution.graphs", "\"flat\"");
+  }
+  if (config.distribution.compression != Compression::kNone &&
+      config.distribution.reduction == ReductionLevels::kHierarchical) {
+    throw ConfigError("distribution.reduction", "has no form for messages in 16 bits, which go from rank to rank",
+                      "\"hierarchical\" with distribution.compression", "\"auto\" or \"flat\"",
+                      "or set distribution.compression = \"none\"");
   }
   if (config.distribution.one_sided_below <= config.distribution.multicast_below) {
     throw ConfigError("distribution.one_sided_below", "does not come after distribution.multicast_below",
@@ -243,6 +267,7 @@ int64_t ClusterSection::data_parallel() const {
 void RunConfig::validate() const {
   validate_texts(*this);
   validate_cluster(cluster);
+  validate_rounds(*this);
   validate_distribution(*this);
   validate_elastic(*this);
   validate_data(*this);
@@ -276,6 +301,12 @@ std::vector<std::string> RunConfig::ignored_settings() const {
   }
   if (distribution.verify_every > 0 && cluster.reducing_ranks() == 1) {
     ignored.push_back("distribution.verify_every: there is one data-parallel rank, which nobody can be held against");
+  }
+  if (distribution.compression != Compression::kNone && cluster.data_parallel() == 1) {
+    ignored.push_back("distribution.compression: there is one data-parallel rank, which tells its gradients to nobody");
+  }
+  if (distribution.compression == Compression::kNone && !distribution.error_feedback) {
+    ignored.push_back("distribution.error_feedback: distribution.compression is \"none\", which loses nothing");
   }
   const DistributionSection usual;
   if (distribution.tiers != HostTiersChoice::kArticle && (distribution.multicast_below != usual.multicast_below ||

@@ -74,6 +74,8 @@ ProgramOptions training_options(const RunConfig& config) {
           .context_ranks = config.cluster.cp,
           .sync_small_every = config.distribution.sync_small_every,
           .shards_gradients = config.distribution.zero > 1,
+          .compression = config.distribution.compression,
+          .has_error_feedback = config.distribution.error_feedback,
           .tensor_ranks = config.cluster.tp,
           .tensor_stretches = config.distribution.tensor_stretches,
           .stages = config.cluster.pp,

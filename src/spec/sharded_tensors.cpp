@@ -13,6 +13,11 @@ bool is_of_vectors(const Program& program, const Bucket& bucket) {
   return !program.params.params[static_cast<size_t>(bucket.params.front())].is_matrix();
 }
 
+/// A tied embedding of two pipeline stages, which add up their sums: a checkpoint has room for one stage's residual.
+bool is_held_twice(const Program& program, const Bucket& bucket) {
+  return program.options.stages > 1 && program.config.tie_word_embeddings && bucket.name == "embedding";
+}
+
 /// The bucket of a parameter, made when it is the first.
 Bucket& bucket_for(std::vector<Bucket>& buckets, const ParamSpec& spec) {
   std::string name = spec.cut && !spec.cut->is_replicated ? "cut_vectors" : "small";
@@ -36,6 +41,7 @@ class ShardDeclarer {
     declare_weights();
     if (program_.options.has_training) {
       declare_gradients();
+      declare_residuals();
       const DType moments = program_.options.moments;
       declare_shards("first_moment", moments, Owner::kOptimizer, &ParamTensors::first_moment, shared_buckets());
       declare_shards("second_moment", moments, Owner::kOptimizer, &ParamTensors::second_moment, shared_buckets());
@@ -80,6 +86,8 @@ class ShardDeclarer {
     for (size_t b = 0; b < buckets.size(); ++b) {
       buckets[b].size = round_up(buckets[b].size, ranks() * kShardAlignment);
       buckets[b].is_copied = program_.options.sync_small_every > 1 && is_of_vectors(program_, buckets[b]);
+      buckets[b].is_compressed = program_.options.compression != Compression::kNone && !buckets[b].is_copied &&
+                                 !is_held_twice(program_, buckets[b]);
       for (const int64_t param : buckets[b].params) places_[static_cast<size_t>(param)].bucket = b;
     }
   }
@@ -203,6 +211,17 @@ class ShardDeclarer {
         declare_whole("gradient_bf16", DType::kBF16, Owner::kGradients, &ParamTensors::gradient, in_bf16);
     for (size_t b = 0; b < program_.buckets.size(); ++b) {
       program_.buckets[b].gradient = of_f32[b].has_value() ? of_f32[b] : of_bf16[b];
+    }
+  }
+
+  /// Of all gradients that are told in 16 bits, since every rank rounds what it tells of each.
+  void declare_residuals() {
+    if (!program_.options.has_error_feedback) return;
+    const auto wholes = declare_whole("residual", DType::kF32, Owner::kCommunication, &ParamTensors::residual,
+                                      [](const Bucket& bucket) { return bucket.is_compressed; });
+    for (size_t b = 0; b < wholes.size(); ++b) {
+      program_.buckets[b].residual = wholes[b];
+      if (wholes[b].has_value()) program_.residual = program_.tensors.root(wholes[b]).first;
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <random>
 #include <span>
@@ -58,6 +59,25 @@ void write_optimizer(const fs::path& path, const TrainingSnapshot& snapshot, con
   writer.commit();
 }
 
+std::string residual_name(const ParamSpec& param, size_t rank) {
+  return param.name + ".residual." + std::to_string(rank);
+}
+
+void write_residuals(const fs::path& path, const TrainingSnapshot& snapshot, const ParamTable& params) {
+  std::vector<SafetensorsWriter::Declaration> declared;
+  std::map<std::string, std::span<const float>> values;
+  for (const ParamSpec& param : params.params) {
+    for (size_t rank = 0; rank < snapshot.residuals.size(); ++rank) {
+      const std::string name = residual_name(param, rank);
+      declared.push_back({.name = name, .dtype = SafetensorsDType::kF32, .shape = extents(param.shape)});
+      values[name] = param_values(snapshot.residuals[rank], param);
+    }
+  }
+  SafetensorsWriter writer(path, std::move(declared));
+  for (const SafetensorsTensor& tensor : writer.order()) writer.write_f32(tensor.name, values.at(tensor.name));
+  writer.commit();
+}
+
 void write_model(const fs::path& folder, const TrainingSnapshot& snapshot, const CheckpointContext& context) {
   const ProvidePart provide = [&](const ParamSpec& param, const ParamPart& part, const ConsumeValues& consume) {
     const std::span<const float> values = param_values(snapshot.master, param);
@@ -69,8 +89,7 @@ void write_model(const fs::path& folder, const TrainingSnapshot& snapshot, const
                   {.dtype = context.folder_dtype, .tokenizer_folder = context.tokenizer_folder});
 }
 
-std::vector<float> read_values(const SafetensorsFile& file, const ParamSpec& param, const char* what) {
-  const std::string name = param.name + what;
+std::vector<float> read_values(const SafetensorsFile& file, const ParamSpec& param, const std::string& name) {
   if (file.info(name).shape != extents(param.shape)) {
     throw DataError(file.file_name() + ": " + name, "has the wrong shape for this model",
                     file.info(name).num_elements(), param.shape.to_string());
@@ -91,7 +110,7 @@ void read_optimizer(const fs::path& path, DType folder_dtype, Executor& executor
     const ParamShard& shard = program.shards[static_cast<size_t>(*held)];
     const auto restore = [&](TensorId moment, const char* name) {
       if (shard.count == 0) return;
-      const std::vector<float> whole = read_values(file, param, name);
+      const std::vector<float> whole = read_values(file, param, param.name + name);
       std::vector<float> values(static_cast<size_t>(stored.shape.num_elements()));
       cut_values(stored, whole, values);
       write_floats(executor, moment,
@@ -100,8 +119,49 @@ void read_optimizer(const fs::path& path, DType folder_dtype, Executor& executor
     restore(shard.tensors.first_moment, ".first_moment");
     restore(shard.tensors.second_moment, ".second_moment");
     if (folder_dtype == DType::kF32) continue;
-    set_parameter(executor, static_cast<int64_t>(p), read_values(file, param, ".master"));
+    set_parameter(executor, static_cast<int64_t>(p), read_values(file, param, param.name + ".master"));
   }
+}
+
+/// What this data rank begins with of a parameter's residuals: its own of as many ranks as before, else (or where it
+/// has no place for it) the first rank the sum of all.
+std::vector<float> residual_of_rank(const SafetensorsFile& file, const ParamSpec& param, const ProgramOptions& options,
+                                    bool has_place) {
+  std::vector<double> sum(static_cast<size_t>(param.shape.num_elements()));
+  size_t ranks = 0;
+  while (file.find(residual_name(param, ranks)) != nullptr) ++ranks;
+  if (has_place && static_cast<int64_t>(ranks) == options.data_ranks) {
+    return read_values(file, param, residual_name(param, static_cast<size_t>(options.data_rank)));
+  }
+  for (size_t rank = 0; rank < ranks && options.data_rank == 0; ++rank) {
+    const std::vector<float> values = read_values(file, param, residual_name(param, rank));
+    for (size_t i = 0; i < values.size(); ++i) sum[i] += double{values[i]};
+  }
+  return {sum.begin(), sum.end()};
+}
+
+/// Returns the norm of what has no place here.
+double read_residuals(const fs::path& path, Executor& executor) {
+  const SafetensorsFile file = SafetensorsFile::open(path, Symlinks::kRefuse);
+  const Program& program = executor.program();
+  double lost = 0;
+  for (size_t p = 0; p < program.whole_params.params.size(); ++p) {
+    const ParamSpec& param = program.whole_params.params[p];
+    const std::optional<int64_t> held = program.held_param(static_cast<int64_t>(p));
+    if (!held) continue;
+    const auto index = static_cast<size_t>(*held);
+    const TensorId residual = program.param_tensors[index].residual;
+    const std::vector<float> whole = residual_of_rank(file, param, program.options, residual.has_value());
+    if (!residual.has_value()) {
+      for (const float value : whole) lost += double{value} * double{value};
+      continue;
+    }
+    const ParamSpec& stored = program.params.params[index];
+    std::vector<float> values(static_cast<size_t>(stored.shape.num_elements()));
+    cut_values(stored, whole, values);
+    write_floats(executor, residual, values);
+  }
+  return std::sqrt(lost);
 }
 
 CheckpointState read_state(const fs::path& folder, const SealedManifest& manifest) {
@@ -115,6 +175,7 @@ void write_checkpoint(const fs::path& destination, const TrainingSnapshot& snaps
   SealedFolderWriter folder(destination, new_save_id());
   write_model(folder.path(), snapshot, context);
   write_optimizer(folder.path() / kOptimizerFile, snapshot, context);
+  if (!snapshot.residuals.empty()) write_residuals(folder.path() / kResidualFile, snapshot, context.params);
   write_text_file(folder.path() / kRunFile, context.run_toml);
   write_text_file(folder.path() / kStateFile, checkpoint_state_json({.progress = snapshot.progress,
                                                                      .totals = snapshot.totals,
@@ -124,8 +185,12 @@ void write_checkpoint(const fs::path& destination, const TrainingSnapshot& snaps
   folder.seal();
 }
 
-int64_t checkpoint_bytes(const ParamTable& params, DType folder_dtype) {
-  const int64_t beside = folder_dtype == DType::kF32 ? 8 : 12;
+int64_t num_residuals(const Program& program) {
+  return program.residual.has_value() ? program.options.data_ranks : 0;
+}
+
+int64_t checkpoint_bytes(const ParamTable& params, DType folder_dtype, int64_t residuals) {
+  const int64_t beside = (folder_dtype == DType::kF32 ? 8 : 12) + residuals * dtype_bytes(DType::kF32);
   return params.num_parameters * (dtype_bytes(folder_dtype) + beside) + kSmallFilesBytes;
 }
 
@@ -134,12 +199,15 @@ std::map<std::string, std::string> read_checkpoint_tuning(const fs::path& folder
 }
 
 ResumedState read_checkpoint(const fs::path& folder, const CheckpointContext& context, Executor& executor) {
-  const CheckpointState state = read_state(folder, check_sealed_folder(folder));
+  const SealedManifest manifest = check_sealed_folder(folder);
+  const CheckpointState state = read_state(folder, manifest);
   require_same_run(state.identity, context.identity, folder.string());
   load_weights(executor, folder);
   read_optimizer(folder / kOptimizerFile, state.folder_dtype, executor);
+  const bool has_residuals = manifest.files.contains(kResidualFile);
+  const double lost = has_residuals ? read_residuals(folder / kResidualFile, executor) : 0;
   pack_weights(executor);
-  return {.progress = state.progress, .totals = state.totals, .tuning = state.tuning};
+  return {.progress = state.progress, .totals = state.totals, .tuning = state.tuning, .lost_residual = lost};
 }
 
 }  // namespace litespark

@@ -17,6 +17,9 @@ namespace litespark {
 /// The moments' file of a checkpoint; no reader of the model needs it.
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 
+/// What each data rank had not told the others of its gradients yet; only where there was error feedback.
+inline constexpr const char* kResidualFile = "residual.safetensors";
+
 /// What must be equal for a resume to mean anything, as readable text by name ("model", "data", "tokenizer",
 /// "schedule", "optimizer", "precision", "batch", "seed").
 using RunIdentity = std::map<std::string, std::string>;
@@ -35,13 +38,18 @@ struct CheckpointContext {
 void write_checkpoint(const std::filesystem::path& destination, const TrainingSnapshot& snapshot,
                       const CheckpointContext& context);
 
-/// Bytes of a checkpoint on disk, to be free before the run starts.
-int64_t checkpoint_bytes(const ParamTable& params, DType folder_dtype);
+/// Bytes of a checkpoint on disk, to be free before the run starts. `residuals`: of so many data ranks.
+int64_t checkpoint_bytes(const ParamTable& params, DType folder_dtype, int64_t residuals);
+/// Data ranks whose residuals a checkpoint of this program holds.
+int64_t num_residuals(const Program& program);
 
 struct ResumedState {
   Trainer::Progress progress;
   RunTotals totals;
   std::map<std::string, std::string> tuning;
+  /// Euclidean norm of what the ranks of the checkpoint had not told each other of their gradients and that has no
+  /// place in this layout: it is dropped.
+  double lost_residual = 0;
 };
 
 /// Only the choices made by timing, which a backend wants before anything is prepared. Holds state.json against the
@@ -49,7 +57,8 @@ struct ResumedState {
 std::map<std::string, std::string> read_checkpoint_tuning(const std::filesystem::path& folder);
 
 /// Checks the seal, holds `context.identity` against the stored one (ConfigError listing every difference), then fills
-/// the executor's masters and moments and packs the weights.
+/// the executor's masters and moments and packs the weights. As many data ranks as before take back their residuals;
+/// of others the first takes the sum of all.
 ResumedState read_checkpoint(const std::filesystem::path& folder, const CheckpointContext& context, Executor& executor);
 
 }  // namespace litespark

@@ -25,7 +25,8 @@ CheckpointSaver::~CheckpointSaver() {
 void CheckpointSaver::save(Trainer& trainer, const RunTotals& totals) {
   finish();
   if (options_.writes) {
-    store_.require_space(checkpoint_bytes(executor_.program().whole_params, context_.folder_dtype));
+    const Program& program = executor_.program();
+    store_.require_space(checkpoint_bytes(program.whole_params, context_.folder_dtype, num_residuals(program)));
   }
   is_gathered_ = executor_.communicator() != nullptr;
   if (is_gathered_) {

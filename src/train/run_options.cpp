@@ -60,6 +60,9 @@ std::string batch_text(RunConfig config) {
   const int64_t ranks = config.cluster.data_parallel();
   config.train.accumulation *= ranks;
   std::string text = keys_text(config, {"train.micro_batch", "train.accumulation", "data.seq_len", "data.packing"});
+  if (config.distribution.compression != Compression::kNone) {
+    text += " " + keys_text(config, {"distribution.compression", "distribution.error_feedback"});
+  }
   if (ranks == 1 || config.distribution.sync_small_every == 1) return text;
   return text + " ranks=" + std::to_string(ranks) + " " + keys_text(config, {"distribution.sync_small_every"});
 }

@@ -56,6 +56,12 @@ void take_gathered_snapshot(Executor& executor, Trainer& trainer, const RunTotal
   gather_masters(executor, snapshot.master);
   gather_moment(executor, &ParamTensors::first_moment, snapshot.first_moment);
   gather_moment(executor, &ParamTensors::second_moment, snapshot.second_moment);
+  if (!executor.program().residual.has_value()) return;
+  snapshot.residuals.resize(static_cast<size_t>(executor.program().options.data_ranks));
+  for (size_t rank = 0; rank < snapshot.residuals.size(); ++rank) {
+    snapshot.residuals[rank].resize(keeps ? size : 0);
+    gather_residual(executor, static_cast<int64_t>(rank), snapshot.residuals[rank]);
+  }
 }
 
 void take_snapshot(const Executor& executor, const Trainer& trainer, const RunTotals& totals,

@@ -28,6 +28,8 @@ struct TrainingSnapshot {
   Trainer::Progress progress;
   RunTotals totals;
   std::vector<float> master, first_moment, second_moment;  ///< flat order of Program::whole_params
+  /// Likewise, of each data rank what it has not told the others of its gradients yet; empty without error feedback.
+  std::vector<std::vector<float>> residuals;
 };
 
 class SnapshotReader {

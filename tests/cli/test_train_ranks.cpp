@@ -216,6 +216,46 @@ TEST(TrainRanks, AveragedNormsResumeInTheSameBitsAndReplicasAgree) {
   EXPECT_TRUE(contains(between.errors, "checkpoint.every")) << between.errors;
 }
 
+// Processes that tell each other gradients in 16 bits go on after a save as if there had been none; one alone says
+// what it has no use for.
+TEST(TrainRanks, RoundedGradientsResumeInTheSameBitsAndOneRankSaysWhatItDrops) {
+  const SmallRun run;
+  const auto train = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> settings = {"--distribution.compression=fp16", "--checkpoint.every=3", "--out=" + out};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return run.train(settings);
+  };
+  const ProgramResult whole = train("whole", {"--gpus=3", "--train.accumulation=2"});
+  if (contains(whole.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors << whole.output;
+  for (const char* name : {"resumed", "alone"}) {
+    std::filesystem::copy(run.path("whole"), run.path(name), std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(run.path(std::string(name) + "/checkpoints/step-6"));
+  }
+  ASSERT_EQ(train("resumed", {"--gpus=3", "--train.accumulation=2"}).exit_code, 0);
+  const std::string expected = run.text("whole/metrics.jsonl");
+  for (const char* key : {"loss", "grad_norm"}) {
+    EXPECT_EQ(values_of(run.text("resumed/metrics.jsonl"), key), values_of(expected, key)) << key;
+  }
+  for (const char* file : {"model.safetensors", "optimizer.safetensors", "residual.safetensors"}) {
+    const std::string name = std::string("/checkpoints/step-6/") + file;
+    EXPECT_TRUE(run.exists("whole" + name)) << file;
+    EXPECT_TRUE(run.text("resumed" + name) == run.text("whole" + name)) << file;
+  }
+  ASSERT_EQ(run.train({"--gpus=3", "--train.accumulation=2", "--out=plain"}).exit_code, 0);
+  const std::vector<double> plain = values_of(run.text("plain/metrics.jsonl"), "loss");
+  const std::vector<double> found = values_of(expected, "loss");
+  ASSERT_EQ(found.size(), plain.size());
+  EXPECT_NE(found, plain);
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(found[i], plain[i], 1e-3 * plain[i]);
+  const ProgramResult alone = train("alone", {"--train.accumulation=6"});
+  ASSERT_EQ(alone.exit_code, 0) << alone.errors;
+  EXPECT_TRUE(contains(alone.errors, "had not told each other of their gradients")) << alone.errors;
+  const ProgramResult other = run.train({"--gpus=3", "--train.accumulation=2", "--out=whole"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_TRUE(contains(other.errors, "compression")) << other.errors;
+}
+
 TEST(TrainRanks, ALayoutThatTheModelDoesNotAllowIsRefusedBeforeAnythingStarts) {
   const SmallRun run;
   const ProgramResult heads = run.train({"--gpus=4", "--cluster.tp=4"});
@@ -228,6 +268,16 @@ TEST(TrainRanks, ALayoutThatTheModelDoesNotAllowIsRefusedBeforeAnythingStarts) {
   EXPECT_EQ(rows.exit_code, 2);
   EXPECT_TRUE(contains(rows.errors, "[cluster.cp] cuts the tokens of a micro-batch")) << rows.errors;
   EXPECT_TRUE(contains(rows.errors, "got 16 tokens, cluster.cp = 3, expected a multiple of 6")) << rows.errors;
+  const std::vector<std::string> interleaved = {"--gpus=2", "--cluster.pp=2", "--cluster.vpp=2",
+                                                "--train.accumulation=3", "--model.num_hidden_layers=4"};
+  for (const char* command : {"train", "plan"}) {
+    std::vector<std::string> arguments = {command, "small.toml"};
+    arguments.insert(arguments.end(), interleaved.begin(), interleaved.end());
+    const ProgramResult rounds = run_litespark(arguments, run.path("").string());
+    EXPECT_EQ(rounds.exit_code, 2) << command;
+    EXPECT_TRUE(contains(rounds.errors, "[cluster.vpp]")) << rounds.errors;
+    EXPECT_FALSE(contains(rounds.errors, "rank ")) << rounds.errors;
+  }
 }
 
 TEST(TrainRanks, ASignalSavesAndStopsAllOfThem) {
@@ -273,6 +323,47 @@ TEST(TrainRanks, AnElasticRunGoesOnWithoutAKilledRankAndEndsAsIfThereHadBeenNone
   expect_near(values_of(run.text("elastic/metrics.jsonl"), "loss"), values_of(run.text("one/metrics.jsonl"), "loss"));
 }
 
+// fault:B4: neither stage has what the other holds, so that nothing goes on without a start from the checkpoint.
+TEST(TrainRanks, AKilledPipelineStageEndsTheOtherByNameAndTheLastCheckpointTakesTheRunUp) {
+  const SmallRun run;
+  const auto settings_for = [](const std::string& out) {
+    return std::vector<std::string>{"--gpus=2",
+                                    "--cluster.pp=2",
+                                    "--model.num_hidden_layers=2",
+                                    "--train.steps=300",
+                                    "--train.accumulation=3",
+                                    "--checkpoint.every=25",
+                                    "--train.log_every=1",
+                                    "--out=" + out};
+  };
+  const ProgramResult whole = run.train(settings_for("whole"));
+  if (contains(whole.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  for (const size_t victim : {0U, 1U}) {
+    const std::string out = "without " + std::to_string(victim);
+    const auto program = run.start(out, settings_for(out));
+    ASSERT_TRUE(await([&] { return run.exists(out + "/checkpoints/step-25/COMPLETE"); }));
+    const std::vector<pid_t> ranks = program->children();
+    ASSERT_EQ(ranks.size(), 2U);
+    ASSERT_EQ(kill(ranks[victim], SIGKILL), 0);
+    const ProgramResult lost = program->wait();
+    EXPECT_EQ(lost.exit_code, 7) << lost.output << lost.errors;
+    const std::string survivor = std::to_string(1 - victim) + ": ";
+    const size_t at = lost.errors.find(survivor + "litespark: ");
+    ASSERT_NE(at, std::string::npos) << lost.errors;
+    const std::string said = lost.errors.substr(at, lost.errors.find('\n', at) - at);
+    EXPECT_TRUE(contains(said, "rank " + std::to_string(victim))) << lost.errors;
+    EXPECT_TRUE(contains(said, ", step ")) << lost.errors;
+    const ProgramResult resumed = run.train(settings_for(out));
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+    EXPECT_TRUE(contains(resumed.output, "continuing after step ")) << resumed.output;
+    for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+      const std::string name = std::string("/checkpoints/step-300/") + file;
+      EXPECT_TRUE(run.text(out + name) == run.text("whole" + name)) << file;
+    }
+  }
+}
+
 /// A port that nobody listens on.
 std::string free_port() {
   const int socket_number = socket(AF_INET, SOCK_STREAM, 0);
@@ -283,6 +374,48 @@ std::string free_port() {
   getsockname(socket_number, reinterpret_cast<sockaddr*>(&address), &size);
   close(socket_number);
   return std::to_string(ntohs(address.sin_port));
+}
+
+// What torchrun does when a host is lost: it starts all that are left again, as another attempt of the same job.
+TEST(TrainRanks, AnotherLauncherMayStartAnElasticRunAgainWithFewerRanks) {
+  const SmallRun run;
+  std::ofstream(run.path("secret")) << std::string(32, 's');
+  std::filesystem::permissions(run.path("secret"),
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const auto start_all = [&](int ranks, int attempt, const std::string& elastic) {
+    const std::string port = free_port();
+    std::vector<std::unique_ptr<RunningLitespark>> started;
+    for (int rank = 0; rank < ranks; ++rank) {
+      started.push_back(std::make_unique<RunningLitespark>(
+          run.train_arguments({"--cluster.gpus=3", "--train.accumulation=2", "--checkpoint.every=3", "--out=run",
+                               "--distribution.elastic=" + elastic, "--distribution.secret_file=secret"}),
+          run.path("").string(), "",
+          std::vector<std::string>{"env", "RANK=" + std::to_string(rank), "LOCAL_RANK=" + std::to_string(rank),
+                                   "WORLD_SIZE=" + std::to_string(ranks), "MASTER_ADDR=127.0.0.1",
+                                   "MASTER_PORT=" + port, "TORCHELASTIC_RUN_ID=job",
+                                   "TORCHELASTIC_RESTART_COUNT=" + std::to_string(attempt)}));
+    }
+    std::vector<ProgramResult> ends;
+    for (const auto& program : started) ends.push_back(program->wait());
+    return ends;
+  };
+  const std::vector<ProgramResult> whole = start_all(3, 0, "true");
+  if (contains(whole.front().errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  for (const ProgramResult& end : whole) ASSERT_EQ(end.exit_code, 0) << end.errors;
+  const std::vector<double> expected = values_of(run.text("run/metrics.jsonl"), "loss");
+  ASSERT_EQ(expected.size(), 6U);
+  for (const int ranks : {2, 1}) {
+    std::filesystem::remove_all(run.path("run/checkpoints/step-6"));
+    const std::vector<ProgramResult> fewer = start_all(ranks, 3 - ranks, "true");
+    for (const ProgramResult& end : fewer) ASSERT_EQ(end.exit_code, 0) << end.errors;
+    EXPECT_TRUE(contains(fewer.front().output, "continuing after step 3")) << fewer.front().output;
+    expect_near(values_of(run.text("run/metrics.jsonl"), "loss"), expected);
+  }
+  std::filesystem::remove_all(run.path("run/checkpoints/step-6"));
+  for (const ProgramResult& end : start_all(2, 3, "false")) {
+    EXPECT_EQ(end.exit_code, 2);
+    EXPECT_TRUE(contains(end.errors, "[cluster.gpus]")) << end.errors;
+  }
 }
 
 TEST(TrainRanks, WhoseSettingsDifferAreToldTheKeysAndBothValues) {  // fault:B12

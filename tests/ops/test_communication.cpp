@@ -36,6 +36,15 @@ TEST(Communication, ReducesFloatingTensorsOnlyAndNumbersItsCalls) {
   EXPECT_THROW(validate(op::CommWait<Tensor>{.tensor = u16(20), .source = {}, .call = -1}), InternalError);
 }
 
+TEST(Communication, RefusesAnExchangeOfUnequalPieces) {
+  const auto u16 = [](int64_t size) { return shape_only(DType::kU16, {size}); };
+  EXPECT_NO_THROW(validate(op::AllToAll<Tensor>{u16(60), u16(60), 3}));
+  const std::string text = error_text<InternalError>([&] { validate(op::AllToAll<Tensor>{u16(61), u16(61), 3}); });
+  EXPECT_NE(text.find("pieces are not equal"), std::string::npos) << text;
+  EXPECT_THROW(validate(op::AllToAll<Tensor>{u16(60), u16(63), 3}), InternalError);
+  EXPECT_THROW(validate(op::AllToAll<Tensor>{.data = u16(60), .sent = u16(60), .ranks = 3, .call = -1}), InternalError);
+}
+
 TEST(Communication, SendsToAndReceivesFromNeighboursAlone) {
   const Tensor rows = shape_only(DType::kBF16, {6, 5});
   for (const int neighbour : {1, -1}) {

@@ -174,6 +174,19 @@ TEST(TapeTime, RarerSynchronisationOfSmallParametersSavesTheirCalls) {
   EXPECT_EQ(exposed(50).matmul, exposed(5).matmul);
 }
 
+TEST(TapeTime, MessagesIn16BitsTravelFasterAndCostOpsOfTheirOwn) {
+  const auto step = [](Compression compression) {
+    ProgramOptions options = small_options();
+    options.data_ranks = 8;
+    options.compression = compression;
+    Hardware hardware = hardware_named("h200");
+    hardware.link_gbps = 1;
+    return program_seconds(make_llama_program(small_config(), options, PlainSizes()), 1, hardware);
+  };
+  EXPECT_LT(step(Compression::kBF16).gradients, step(Compression::kNone).gradients);
+  EXPECT_GT(step(Compression::kBF16).pointwise, step(Compression::kNone).pointwise);
+}
+
 TEST(TapeTime, SlowerHardwareTakesLonger) {
   const Program program = program_with(Recompute::kNone, 64);
   EXPECT_GT(program_seconds(program, 1, hardware_named("cpu")).total,

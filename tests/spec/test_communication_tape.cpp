@@ -31,7 +31,7 @@ Program program_of(bool packs, bool accumulates = false, int64_t rank = 1) {
 
 /// Two data ranks of `tensor` ranks each, with or without shared gradients.
 Program program_of_layout(int64_t tensor, bool shards_gradients, bool accumulates, int64_t world_rank = 0,
-                          int64_t stretches = 2) {
+                          int64_t stretches = 2, Compression compression = Compression::kNone) {
   ProgramOptions options = small_options();
   options.accumulates = accumulates;
   options.data_ranks = 2;
@@ -40,6 +40,7 @@ Program program_of_layout(int64_t tensor, bool shards_gradients, bool accumulate
   options.data_rank = world_rank / tensor;
   options.tensor_rank = world_rank % tensor;
   options.shards_gradients = shards_gradients;
+  options.compression = compression;
   ModelConfig config = small_config();
   config.num_key_value_heads = 1;
   config.has_qkv_bias = true;
@@ -222,37 +223,108 @@ TEST(CommunicationTape, NobodyTouchesWhatACallOwnsInAnyLayout) {
 }
 
 /// The last op that names a tensor's memory, per call: what a call reads or fills must keep its memory until its wait.
-TEST(CommunicationTape, TemporaryTensorsOfACallKeepTheirMemoryUntilItsWait) {
+int expect_memory_until_the_wait(const Program& program) {
   int checked = 0;
-  for (const Program& program : {program_of_layout(2, true, true), program_with_context(3, false, 0)}) {
-    for (const auto& [phase, tape] : program.tapes) {
-      const PhaseLifetimes lifetimes = tape_lifetimes(tape, program.tensors);
-      const auto last_use = [&](TensorId id) {
-        const TensorId root = program.tensors.root(id).first;
-        const auto found = std::find_if(lifetimes.lifetimes.begin(), lifetimes.lifetimes.end(),
-                                        [&](const Lifetime& lifetime) { return lifetime.tensor == root; });
-        return found == lifetimes.lifetimes.end() ? INT32_MAX : found->last;  // persistent
-      };
-      std::map<int, std::vector<TensorId>> under_way;
-      int32_t index = 0;
-      for (const TapeEntry& entry : tape.entries()) {
-        if (const auto* reduce = std::get_if<op::ReduceScatter<TensorId>>(&entry.op)) {
-          under_way[reduce->call] = {reduce->data, reduce->shard};
-        } else if (const auto* gather = std::get_if<op::AllGather<TensorId>>(&entry.op)) {
-          under_way[gather->call] = {gather->data, gather->shard};
-        } else if (const auto* sum = std::get_if<op::AllReduce<TensorId>>(&entry.op)) {
-          under_way[sum->call] = {sum->data};
-        } else if (const auto* hop = std::get_if<op::PassOn<TensorId>>(&entry.op)) {
-          under_way[hop->call] = {hop->received, hop->sent};
-        } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&entry.op)) {
-          for (const TensorId id : under_way[wait->call]) EXPECT_GE(last_use(id), index) << program.tensors[id].name;
-          ++checked;
-        }
-        ++index;
+  for (const auto& [phase, tape] : program.tapes) {
+    const PhaseLifetimes lifetimes = tape_lifetimes(tape, program.tensors);
+    const auto last_use = [&](TensorId id) {
+      const TensorId root = program.tensors.root(id).first;
+      const auto found = std::find_if(lifetimes.lifetimes.begin(), lifetimes.lifetimes.end(),
+                                      [&](const Lifetime& lifetime) { return lifetime.tensor == root; });
+      return found == lifetimes.lifetimes.end() ? INT32_MAX : found->last;  // persistent
+    };
+    std::map<int, std::vector<TensorId>> under_way;
+    int32_t index = 0;
+    for (const TapeEntry& entry : tape.entries()) {
+      if (const auto* reduce = std::get_if<op::ReduceScatter<TensorId>>(&entry.op)) {
+        under_way[reduce->call] = {reduce->data, reduce->shard};
+      } else if (const auto* pieces = std::get_if<op::AllToAll<TensorId>>(&entry.op)) {
+        under_way[pieces->call] = {pieces->data, pieces->sent};
+      } else if (const auto* gather = std::get_if<op::AllGather<TensorId>>(&entry.op)) {
+        under_way[gather->call] = {gather->data, gather->shard};
+      } else if (const auto* sum = std::get_if<op::AllReduce<TensorId>>(&entry.op)) {
+        under_way[sum->call] = {sum->data};
+      } else if (const auto* hop = std::get_if<op::PassOn<TensorId>>(&entry.op)) {
+        under_way[hop->call] = {hop->received, hop->sent};
+      } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&entry.op)) {
+        for (const TensorId id : under_way[wait->call]) EXPECT_GE(last_use(id), index) << program.tensors[id].name;
+        ++checked;
       }
+      ++index;
     }
   }
-  EXPECT_GT(checked, 100);
+  return checked;
+}
+
+TEST(CommunicationTape, TemporaryTensorsOfACallKeepTheirMemoryUntilItsWait) {
+  EXPECT_GT(expect_memory_until_the_wait(program_of_layout(2, true, true)), 50);
+  EXPECT_GT(expect_memory_until_the_wait(program_with_context(3, false, 0)), 50);
+  for (const bool shards : {false, true}) {
+    const Program program = program_of_layout(2, shards, true, 0, 2, Compression::kFP16);
+    EXPECT_GT(expect_memory_until_the_wait(program), 50);
+    for (const auto& [phase, tape] : program.tapes) Watcher(program).walk(tape);
+  }
+}
+
+int64_t bytes_of_calls(const Program& program, Phase phase) {
+  int64_t bytes = 0;
+  for (const auto& call : ops_of<op::ReduceScatter>(*program.tape(phase))) {
+    if (call.group == op::CommGroup::kData) bytes += program.tensors[call.data].bytes();
+  }
+  for (const auto& call : ops_of<op::AllToAll>(*program.tape(phase))) bytes += program.tensors[call.data].bytes();
+  return bytes;
+}
+
+TEST(CommunicationTape, MessagesIn16BitsAreHalfOfAReductionAndTheirRestStays) {
+  for (const bool shards : {false, true}) {
+    const Phase phase = shards ? Phase::kTrainNext : Phase::kTrainLast;
+    const Program plain = program_of_layout(1, shards, true);
+    for (const Compression format : {Compression::kBF16, Compression::kFP16}) {
+      const Program program = program_of_layout(1, shards, true, 1, 2, format);
+      EXPECT_EQ(count(program, phase, "reduce_scatter"), 0U);
+      EXPECT_EQ(count(program, phase, "all_to_all"), program.buckets.size());
+      EXPECT_EQ(count(program, phase, "compress_gradient"), program.buckets.size());
+      EXPECT_EQ(count(program, phase, "sum_messages"), program.buckets.size());
+      const int64_t half = bytes_of_calls(plain, phase) / 2;
+      const int64_t exponents = format == Compression::kFP16 ? half / kMessageBlock : 0;
+      EXPECT_EQ(bytes_of_calls(program, phase), half + exponents);
+      EXPECT_EQ(count(program, Phase::kOptimizer, "drop_residual"), 1U);
+      int64_t size = 0;
+      for (const Bucket& bucket : program.buckets) {
+        size += bucket.size;
+        EXPECT_EQ(program.tensors[bucket.residual].shape.num_elements(), bucket.size);
+      }
+      EXPECT_EQ(program.tensors[program.residual].shape.num_elements(), size);
+      EXPECT_EQ(program.tensors[program.residual].owner, Owner::kCommunication);
+    }
+  }
+}
+
+TEST(CommunicationTape, WhatNobodyIsToldInMessagesHasNoRest) {
+  ProgramOptions options = small_options();
+  options.compression = Compression::kBF16;
+  options.data_ranks = 2;
+  options.sync_small_every = 5;
+  const Program copied = make_llama_program(small_config(), options, PlainSizes());
+  for (const Bucket& bucket : copied.buckets) EXPECT_EQ(bucket.residual.has_value(), !bucket.is_copied);
+  options.has_error_feedback = false;
+  const Program forgetful = make_llama_program(small_config(), options, PlainSizes());
+  EXPECT_FALSE(forgetful.residual.has_value());
+  EXPECT_EQ(count(forgetful, Phase::kOptimizer, "drop_residual"), 0U);
+  // A tied embedding of two stages is told as it is.
+  options.stages = 2;
+  options.has_error_feedback = true;
+  ModelConfig tied = small_config();
+  tied.tie_word_embeddings = true;
+  for (const Bucket& bucket : make_llama_program(tied, options, PlainSizes()).buckets) {
+    EXPECT_EQ(bucket.is_compressed, bucket.name != "embedding" && !bucket.is_copied) << bucket.name;
+  }
+  options = small_options();
+  options.compute = DType::kBF16;
+  options.gradient = DType::kBF16;
+  options.compression = Compression::kBF16;
+  const std::string text = error_text<ConfigError>([&] { make_llama_program(small_config(), options, PlainSizes()); });
+  EXPECT_NE(text.find("[distribution.compression]"), std::string::npos) << text;
 }
 
 TEST(CommunicationTape, SharedGradientsAreReducedInEveryMicroBatchAndAddedFromTheSecondOn) {

@@ -29,6 +29,12 @@ std::string refusal(const std::function<void(RunConfig&)>& change) {
   return error_text<ConfigError>([&] { config.validate(); });
 }
 
+void expect_accepted(const std::function<void(RunConfig&)>& change) {
+  RunConfig config = small_run();
+  change(config);
+  EXPECT_NO_THROW(config.validate());
+}
+
 TEST(RunConfigChecks, ASmallRunIsAccepted) {
   EXPECT_NO_THROW(small_run().validate());
   EXPECT_TRUE(small_run().ignored_settings().empty());
@@ -133,6 +139,49 @@ TEST(RunConfigChecks, SeveralRanksRefuseWhatOneAloneCanDo) {
   alone.distribution.reduction = ReductionLevels::kFlat;
   ASSERT_EQ(alone.ignored_settings().size(), 1U);
   EXPECT_TRUE(contains(alone.ignored_settings().front(), "distribution.reduction"));
+}
+
+TEST(RunConfigChecks, InterleavedStagesWantWholeRoundsOfMicroBatches) {
+  const auto interleaved = [](int64_t stages, int64_t accumulation, int64_t micro_batch) {
+    return [=](RunConfig& c) {
+      c.cluster.gpus = c.cluster.pp = stages;
+      c.cluster.vpp = 2;
+      c.train.accumulation = accumulation;
+      c.train.micro_batch = micro_batch;
+    };
+  };
+  const std::string text = refusal(interleaved(2, 3, 4));
+  EXPECT_TRUE(contains(text, "[cluster.vpp]")) << text;
+  EXPECT_TRUE(contains(text, "got train.accumulation = 3, expected a multiple of 2")) << text;
+  EXPECT_TRUE(contains(refusal(interleaved(1, 3, 4)), "needs several pipeline stages"));
+  expect_accepted(interleaved(2, 4, 4));
+  expect_accepted(interleaved(2, 3, 0));  // sequences, which the memory plan cuts into micro-batches
+}
+
+TEST(RunConfigChecks, MessagesIn16BitsRoundF32GradientsAndGoFromRankToRank) {
+  const auto compressed = [](const std::function<void(RunConfig&)>& change) {
+    return refusal([&](RunConfig& c) {
+      c.cluster.gpus = 2;
+      c.distribution.compression = Compression::kFP16;
+      change(c);
+    });
+  };
+  expect_accepted([](RunConfig& c) {
+    c.cluster.gpus = 2;
+    c.distribution.compression = Compression::kFP16;
+  });
+  EXPECT_TRUE(
+      contains(compressed([](RunConfig& c) { c.precision.gradient = DType::kBF16; }), "[distribution.compression]"));
+  EXPECT_TRUE(contains(compressed([](RunConfig& c) { c.distribution.reduction = ReductionLevels::kHierarchical; }),
+                       "[distribution.reduction]"));
+  RunConfig config = small_run();
+  config.distribution.compression = Compression::kBF16;
+  ASSERT_EQ(config.ignored_settings().size(), 1U);
+  EXPECT_TRUE(contains(config.ignored_settings().front(), "distribution.compression"));
+  config = small_run();
+  config.distribution.error_feedback = false;
+  ASSERT_EQ(config.ignored_settings().size(), 1U);
+  EXPECT_TRUE(contains(config.ignored_settings().front(), "distribution.error_feedback"));
 }
 
 TEST(RunConfigChecks, NobodyLooksAtAModelOfWhichRanksHaveCopiesThatDiffer) {

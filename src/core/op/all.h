@@ -9,6 +9,7 @@
 #include "core/op/checksum.h"
 #include "core/op/columns.h"
 #include "core/op/communication.h"
+#include "core/op/compression.h"
 #include "core/op/embedding.h"
 #include "core/op/fp8.h"
 #include "core/op/gated.h"
@@ -31,7 +32,8 @@ using AnyOp =
                  SwiGluForward<T>, SwiGluBackward<T>, GatedForward<T>, GatedBackward<T>, CrossEntropy<T>,
                  CrossEntropyPart<T>, CrossEntropyJoined<T>, LossReduce<T>, GradientSquareSum<T>, StepDecision<T>,
                  AdamW<T>, MeanOfCopies<T>, Convert<T>, Add<T>, OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>,
-                 Checksum<T>, PutStepSums<T>, TakeStepSums<T>, AllReduce<T>, ReduceScatter<T>, AllGather<T>, Send<T>,
-                 Receive<T>, PassOn<T>, CommWait<T>, Clear<T>, AbsMax<T>, QuantizeFp8<T>, ScaledMatmul<T>>;
+                 Checksum<T>, PutStepSums<T>, TakeStepSums<T>, AllReduce<T>, ReduceScatter<T>, AllGather<T>,
+                 AllToAll<T>, Send<T>, Receive<T>, PassOn<T>, CommWait<T>, Clear<T>, AbsMax<T>, QuantizeFp8<T>,
+                 ScaledMatmul<T>, CompressGradient<T>, SumMessages<T>, DropResidual<T>>;
 
 }  // namespace litespark::op

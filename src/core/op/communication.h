@@ -65,6 +65,24 @@ struct AllGather {
   }
 };
 
+/// data = the pieces that all ranks have sent to this one, in rank order: piece r of `sent` goes to rank r. data, sent
+/// [R S], no overlap. Starts and ends as ReduceScatter; until the CommWait `sent` may be read.
+template <class T>
+struct AllToAll {
+  static constexpr std::string_view kName = "all_to_all";
+  static constexpr bool kIsCommunication = true;
+  T data, sent;
+  int ranks = 1;
+  CommGroup group = CommGroup::kData;
+  int call = 0;
+
+  template <class F>
+  auto map(F&& f) const {
+    return AllToAll<decltype(f.in("sent", sent))>{
+        .data = f.out("data", data), .sent = f.in("sent", sent), .ranks = ranks, .group = group, .call = call};
+  }
+};
+
 /// `sent` goes to a neighbouring stage, which receives it by an op of its own; stages stand in a ring. Starts when the
 /// ops before it are done; until the CommWait of the same call `sent` may be read.
 template <class T>

@@ -9,6 +9,7 @@
 #include <list>
 
 #include "dist/gloo/gloo_communicator.h"
+#include "dist/payload_hash.h"
 #include "dist/sha256.h"
 
 namespace litespark {
@@ -259,11 +260,12 @@ void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> 
   std::vector<Entry*> out;
   std::vector<Entry*> in;
   int rank = rank_;
+  SealedLabels labels;
   try {
     for (const Message& message : sent) {
       Entry& entry = *out.emplace_back(&under_way.add(message));
       rank = message.rank;
-      entry.label = message.label;  // with a number, which is never 0
+      entry.label = labels.seal(message);  // with a number, which is never 0
       entry.label_buffer->send(rank, kLabelSlot);
       if (message.bytes > 0) entry.data_buffer->send(rank, kDataSlot);
     }
@@ -288,6 +290,7 @@ void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> 
   }
   for (Entry* entry : in) {
     if (entry->data_buffer) wait_received(entry->message.rank, entry->data_buffer);
+    require_undamaged(entry->message, entry->label);
   }
   for (Entry* entry : out) {
     wait_sent(entry->message.rank, entry->label_buffer);

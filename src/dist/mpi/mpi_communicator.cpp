@@ -19,6 +19,7 @@
 #include "dist/link.h"
 #include "dist/mpi/mpi_calls.h"
 #include "dist/mpi/window_link.h"
+#include "dist/payload_hash.h"
 
 namespace litespark {
 namespace {
@@ -74,6 +75,7 @@ class MpiLink final : public dist::Link {
       start(under_way, sent, received);
       await_labels(under_way, received, deadline);
       await_all(under_way, deadline);
+      for (size_t i = 0; i < received.size(); ++i) dist::require_undamaged(received[i], under_way.labels[i]);
     } catch (...) {
       give_up(under_way);
       throw;
@@ -111,17 +113,19 @@ class MpiLink final : public dist::Link {
   }
 
   void start(Transfer& transfer, std::span<const Message> sent, std::span<const Message> received) {
+    dist::SealedLabels labels;
+    for (const Message& message : sent) transfer.sent_labels.push_back(labels.seal(message));
     const std::lock_guard lock(mpi_mutex());
     transfer.labels.resize(received.size());
-    transfer.sent_labels.reserve(sent.size());
     transfer.label_requests.assign(received.size(), MPI_REQUEST_NULL);
     for (size_t i = 0; i < received.size(); ++i) {
       must_mpi(MPI_Irecv(&transfer.labels[i], sizeof(CallLabel), MPI_BYTE, received[i].rank, kLabelTag, comm_,
                          &transfer.label_requests[i]),
                "MPI_Irecv");
     }
-    for (const Message& message : sent) {
-      const CallLabel& label = transfer.sent_labels.emplace_back(message.label);
+    for (size_t i = 0; i < sent.size(); ++i) {
+      const Message& message = sent[i];
+      const CallLabel& label = transfer.sent_labels[i];
       MPI_Request& request = transfer.requests.emplace_back(MPI_REQUEST_NULL);
       transfer.ranks.push_back(message.rank);
       must_mpi(MPI_Isend(&label, sizeof(CallLabel), MPI_BYTE, message.rank, kLabelTag, comm_, &request), "MPI_Isend");

@@ -76,6 +76,9 @@ class CpuBackend final : public Backend {
   void run(const op::AbsMax<Tensor>& op) override;
   void run(const op::QuantizeFp8<Tensor>& op) override;
   void run(const op::ScaledMatmul<Tensor>& op) override;
+  void run(const op::CompressGradient<Tensor>& op) override;
+  void run(const op::SumMessages<Tensor>& op) override;
+  void run(const op::DropResidual<Tensor>& op) override;
 
   int threads() const { return threads_; }
   CpuIsa isa() const { return isa_; }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/bf16.h"
+#include "core/compression.h"
 #include "core/dtype.h"
 #include "core/op/optimizer.h"
 #include "ops/cpu/cpu_backend.h"
@@ -113,6 +114,15 @@ struct PackBlock {
   void* to;
 };
 
+/// At most kMessageBlock elements of a message.
+struct MessageBlock {
+  uint16_t* words;        ///< [size]
+  uint16_t* exponent;     ///< k as i16, where the format has it
+  const float* gradient;  ///< only where the message is written
+  float* residual;        ///< the same; may be null
+  int64_t size;
+};
+
 /// Arrays are indexed by dtype: 0 for f32, 1 for bf16 (`index_of`). With two indices: residual, then compute dtype.
 struct KernelTable {
   void (*convert[2][2])(const void* from, void* to, int64_t size);
@@ -126,6 +136,9 @@ struct KernelTable {
   void (*softmax_gradient[2])(const SoftmaxGradientRow& row);
   double (*square_sum[2])(const void* values, int64_t size);
   void (*pack[2][2])(const PackBlock& block);  ///< by whether B lies transposed, then by the packed dtype
+  void (*compress)(const MessageBlock& block, Compression format);
+  /// sum += what the block says, or = where it is the first.
+  void (*add_message)(float* sum, const MessageBlock& block, Compression format, bool is_first);
   void (*adamw[op::kNumWeightForms][2][2])(const AdamWPart& part);  ///< by form, moments' and gradient's dtype
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/cpu/adamw_kernel.h"
+#include "ops/cpu/compression_kernels.h"
 #include "ops/cpu/elementwise_kernels.h"
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/norm_kernels.h"
@@ -39,6 +40,8 @@ constexpr KernelTable make_kernel_table() {
       .softmax_gradient = {softmax_gradient<Vec, float>, softmax_gradient<Vec, bf16>},
       .square_sum = {square_sum<Vec, float>, square_sum<Vec, bf16>},
       .pack = {{pack_rows_f32<Vec>, pack_rows_bf16<Vec>}, {pack_columns_f32<Vec>, pack_columns_bf16<Vec>}},
+      .compress = compress<Vec>,
+      .add_message = add_message<Vec>,
       .adamw = {},
   };
   fill_adamw<Vec, op::WeightForm::kMaster>(table);

@@ -121,6 +121,9 @@ class CudaBackend final : public Backend {
   void run(const op::AbsMax<Tensor>& op) override;
   void run(const op::QuantizeFp8<Tensor>& op) override;
   void run(const op::ScaledMatmul<Tensor>& op) override;
+  void run(const op::CompressGradient<Tensor>& op) override;
+  void run(const op::SumMessages<Tensor>& op) override;
+  void run(const op::DropResidual<Tensor>& op) override;
 
   const DeviceContext& context() const { return context_; }
 

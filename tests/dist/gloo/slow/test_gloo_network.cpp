@@ -195,6 +195,22 @@ TEST_F(GlooNetwork, AConnectionThatIsResetEndsBothAtOnce) {
   }
 }
 
+// fault:B9: TCP says nothing of it, since the proxy's packets are whole.
+TEST_F(GlooNetwork, ABitThatIsTurnedOnTheWayEndsBothAndNamesWhoseMessageItWas) {
+  for (const int64_t at : {1 << 20, (3 << 20) + 12345}) {
+    ProxiedJob job({.flip_at = at}, "sums");
+    ASSERT_TRUE(job->await_ends(25));  // a call has 30 s
+    EXPECT_EQ(job.proxy.num_faults(), 1);
+    std::string said;
+    for (const int rank : {0, 1}) {
+      EXPECT_EQ(job->exit_code(rank), kLost) << job->output(rank);
+      EXPECT_FALSE(contains(job->output(rank), "all sums are right"));
+      said += job->output(rank);
+    }
+    EXPECT_TRUE(contains(said, "came damaged: "));
+  }
+}
+
 // fault:B8
 TEST_F(GlooNetwork, AConnectionThatFallsSilentEndsBothAtTheDeadline) {
   ProxiedJob job({.silent_after = 20 << 20}, "endless");
