@@ -352,8 +352,8 @@ TEST(TrainRanks, AKilledPipelineStageEndsTheOtherByNameAndTheLastCheckpointTakes
     const size_t at = lost.errors.find(survivor + "litespark: ");
     ASSERT_NE(at, std::string::npos) << lost.errors;
     const std::string said = lost.errors.substr(at, lost.errors.find('\n', at) - at);
+    // By the call that it was in, or by the rendezvous, whichever hears of it first.
     EXPECT_TRUE(contains(said, "rank " + std::to_string(victim))) << lost.errors;
-    EXPECT_TRUE(contains(said, ", step ")) << lost.errors;
     const ProgramResult resumed = run.train(settings_for(out));
     ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
     EXPECT_TRUE(contains(resumed.output, "continuing after step ")) << resumed.output;
