@@ -82,6 +82,7 @@ class CudaBackend final : public Backend {
   void set_tuning(const std::map<std::string, std::string>& choices) override;
   std::unique_ptr<CapturedGraph> capture(const std::function<void()>& body) override;
 
+  using Backend::run;  // of the parts of attention, which have no kernels here
   void run(const op::EmbeddingForward<Tensor>& op) override;
   void run(const op::EmbeddingBackward<Tensor>& op) override;
   void run(const op::RmsNormForward<Tensor>& op) override;
