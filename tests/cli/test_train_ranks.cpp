@@ -330,9 +330,9 @@ TEST(TrainRanks, AKilledPipelineStageEndsTheOtherByNameAndTheLastCheckpointTakes
     return std::vector<std::string>{"--gpus=2",
                                     "--cluster.pp=2",
                                     "--model.num_hidden_layers=2",
-                                    "--train.steps=300",
+                                    "--train.steps=200",
                                     "--train.accumulation=3",
-                                    "--checkpoint.every=25",
+                                    "--checkpoint.every=50",
                                     "--train.log_every=1",
                                     "--out=" + out};
   };
@@ -342,7 +342,7 @@ TEST(TrainRanks, AKilledPipelineStageEndsTheOtherByNameAndTheLastCheckpointTakes
   for (const size_t victim : {0U, 1U}) {
     const std::string out = "without " + std::to_string(victim);
     const auto program = run.start(out, settings_for(out));
-    ASSERT_TRUE(await([&] { return run.exists(out + "/checkpoints/step-25/COMPLETE"); }));
+    ASSERT_TRUE(await([&] { return run.exists(out + "/checkpoints/step-50/COMPLETE"); }));
     const std::vector<pid_t> ranks = program->children();
     ASSERT_EQ(ranks.size(), 2U);
     ASSERT_EQ(kill(ranks[victim], SIGKILL), 0);
@@ -358,7 +358,7 @@ TEST(TrainRanks, AKilledPipelineStageEndsTheOtherByNameAndTheLastCheckpointTakes
     ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
     EXPECT_TRUE(contains(resumed.output, "continuing after step ")) << resumed.output;
     for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
-      const std::string name = std::string("/checkpoints/step-300/") + file;
+      const std::string name = std::string("/checkpoints/step-200/") + file;
       EXPECT_TRUE(run.text(out + name) == run.text("whole" + name)) << file;
     }
   }
