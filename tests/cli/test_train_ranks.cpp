@@ -1,43 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // `litespark train --gpus N` with processes as ranks: the run of one, on however many it is taken up again.
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "cli/launched_ranks.h"
 #include "cli/small_run.h"
 #include "support/error_text.h"
 
 namespace litespark {
 namespace {
-
-/// As the program says it where the library was not there at build time; ./test.sh installs it.
-constexpr const char* kNoEngine = "this build has no Gloo";
-
-/// Values of a key of metrics.jsonl, in order.
-std::vector<double> values_of(const std::string& metrics, const std::string& key) {
-  const std::string wanted = "\"" + key + "\": ";
-  std::vector<double> values;
-  for (size_t at = metrics.find(wanted); at != std::string::npos; at = metrics.find(wanted, at + 1)) {
-    values.push_back(std::stod(metrics.substr(at + wanted.size())));
-  }
-  return values;
-}
-
-void expect_near(const std::vector<double>& found, const std::vector<double>& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4 * expected[i]) << i;
-}
 
 TEST(TrainRanks, AreTheRunOfOneThatAccumulatesAndAnyNumberOfThemTakesItUp) {
   const SmallRun run;
@@ -289,133 +266,6 @@ TEST(TrainRanks, ASignalSavesAndStopsAllOfThem) {
   const ProgramResult cut = program->wait();
   ASSERT_EQ(cut.exit_code, 5) << cut.output << cut.errors;
   EXPECT_TRUE(contains(cut.output, "stopped; saved cut/checkpoints/step-")) << cut.output;
-}
-
-/// Whether it comes within a minute.
-bool await(const std::function<bool()>& event) {
-  for (int i = 0; i < 6000; ++i) {
-    if (event()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
-}
-
-// fault:B4
-TEST(TrainRanks, AnElasticRunGoesOnWithoutAKilledRankAndEndsAsIfThereHadBeenNone) {
-  const SmallRun run;
-  const std::vector<std::string> common = {"--train.steps=600", "--checkpoint.every=25", "--train.log_every=1"};
-  std::vector<std::string> settings = {"--gpus=3", "--train.accumulation=2", "--distribution.elastic=true"};
-  settings.insert(settings.end(), common.begin(), common.end());
-  const ProgramResult probe = run.train({"--gpus=2", "--train.steps=1", "--out=probe"});
-  if (contains(probe.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
-  const auto program = run.start("elastic", settings);
-  ASSERT_TRUE(await([&] { return run.exists("elastic/checkpoints/step-25/COMPLETE"); }));
-  const std::vector<pid_t> ranks = program->children();
-  ASSERT_EQ(ranks.size(), 3U);
-  ASSERT_EQ(kill(ranks[1], SIGKILL), 0);
-  const ProgramResult result = program->wait();
-  ASSERT_EQ(result.exit_code, 0) << result.output << result.errors;
-  EXPECT_TRUE(contains(result.output, "was lost; start 2 with 2 ranks and train.accumulation = 3, after step "))
-      << result.output;
-  std::vector<std::string> alone = {"--out=one", "--train.accumulation=6"};
-  alone.insert(alone.end(), common.begin(), common.end());
-  ASSERT_EQ(run.train(alone).exit_code, 0);
-  expect_near(values_of(run.text("elastic/metrics.jsonl"), "loss"), values_of(run.text("one/metrics.jsonl"), "loss"));
-}
-
-// fault:B4: neither stage has what the other holds, so that nothing goes on without a start from the checkpoint.
-TEST(TrainRanks, AKilledPipelineStageEndsTheOtherByNameAndTheLastCheckpointTakesTheRunUp) {
-  const SmallRun run;
-  const auto settings_for = [](const std::string& out) {
-    return std::vector<std::string>{"--gpus=2",
-                                    "--cluster.pp=2",
-                                    "--model.num_hidden_layers=2",
-                                    "--train.steps=200",
-                                    "--train.accumulation=3",
-                                    "--checkpoint.every=50",
-                                    "--train.log_every=1",
-                                    "--out=" + out};
-  };
-  const ProgramResult whole = run.train(settings_for("whole"));
-  if (contains(whole.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
-  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
-  for (const size_t victim : {0U, 1U}) {
-    const std::string out = "without " + std::to_string(victim);
-    const auto program = run.start(out, settings_for(out));
-    ASSERT_TRUE(await([&] { return run.exists(out + "/checkpoints/step-50/COMPLETE"); }));
-    const std::vector<pid_t> ranks = program->children();
-    ASSERT_EQ(ranks.size(), 2U);
-    ASSERT_EQ(kill(ranks[victim], SIGKILL), 0);
-    const ProgramResult lost = program->wait();
-    EXPECT_EQ(lost.exit_code, 7) << lost.output << lost.errors;
-    const std::string survivor = std::to_string(1 - victim) + ": ";
-    const size_t at = lost.errors.find(survivor + "litespark: ");
-    ASSERT_NE(at, std::string::npos) << lost.errors;
-    const std::string said = lost.errors.substr(at, lost.errors.find('\n', at) - at);
-    // By the call that it was in, or by the rendezvous, whichever hears of it first.
-    EXPECT_TRUE(contains(said, "rank " + std::to_string(victim))) << lost.errors;
-    const ProgramResult resumed = run.train(settings_for(out));
-    ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
-    EXPECT_TRUE(contains(resumed.output, "continuing after step ")) << resumed.output;
-    for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
-      const std::string name = std::string("/checkpoints/step-200/") + file;
-      EXPECT_TRUE(run.text(out + name) == run.text("whole" + name)) << file;
-    }
-  }
-}
-
-/// A port that nobody listens on.
-std::string free_port() {
-  const int socket_number = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(socket_number, reinterpret_cast<sockaddr*>(&address), size), 0);
-  getsockname(socket_number, reinterpret_cast<sockaddr*>(&address), &size);
-  close(socket_number);
-  return std::to_string(ntohs(address.sin_port));
-}
-
-// What torchrun does when a host is lost: it starts all that are left again, as another attempt of the same job.
-TEST(TrainRanks, AnotherLauncherMayStartAnElasticRunAgainWithFewerRanks) {
-  const SmallRun run;
-  std::ofstream(run.path("secret")) << std::string(32, 's');
-  std::filesystem::permissions(run.path("secret"),
-                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  const auto start_all = [&](int ranks, int attempt, const std::string& elastic) {
-    const std::string port = free_port();
-    std::vector<std::unique_ptr<RunningLitespark>> started;
-    for (int rank = 0; rank < ranks; ++rank) {
-      started.push_back(std::make_unique<RunningLitespark>(
-          run.train_arguments({"--cluster.gpus=3", "--train.accumulation=2", "--checkpoint.every=3", "--out=run",
-                               "--distribution.elastic=" + elastic, "--distribution.secret_file=secret"}),
-          run.path("").string(), "",
-          std::vector<std::string>{"env", "RANK=" + std::to_string(rank), "LOCAL_RANK=" + std::to_string(rank),
-                                   "WORLD_SIZE=" + std::to_string(ranks), "MASTER_ADDR=127.0.0.1",
-                                   "MASTER_PORT=" + port, "TORCHELASTIC_RUN_ID=job",
-                                   "TORCHELASTIC_RESTART_COUNT=" + std::to_string(attempt)}));
-    }
-    std::vector<ProgramResult> ends;
-    for (const auto& program : started) ends.push_back(program->wait());
-    return ends;
-  };
-  const std::vector<ProgramResult> whole = start_all(3, 0, "true");
-  if (contains(whole.front().errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
-  for (const ProgramResult& end : whole) ASSERT_EQ(end.exit_code, 0) << end.errors;
-  const std::vector<double> expected = values_of(run.text("run/metrics.jsonl"), "loss");
-  ASSERT_EQ(expected.size(), 6U);
-  for (const int ranks : {2, 1}) {
-    std::filesystem::remove_all(run.path("run/checkpoints/step-6"));
-    const std::vector<ProgramResult> fewer = start_all(ranks, 3 - ranks, "true");
-    for (const ProgramResult& end : fewer) ASSERT_EQ(end.exit_code, 0) << end.errors;
-    EXPECT_TRUE(contains(fewer.front().output, "continuing after step 3")) << fewer.front().output;
-    expect_near(values_of(run.text("run/metrics.jsonl"), "loss"), expected);
-  }
-  std::filesystem::remove_all(run.path("run/checkpoints/step-6"));
-  for (const ProgramResult& end : start_all(2, 3, "false")) {
-    EXPECT_EQ(end.exit_code, 2);
-    EXPECT_TRUE(contains(end.errors, "[cluster.gpus]")) << end.errors;
-  }
 }
 
 TEST(TrainRanks, WhoseSettingsDifferAreToldTheKeysAndBothValues) {  // fault:B12
