@@ -50,11 +50,13 @@ git clone -q --no-hardlinks . "$root/root/litespark"
 echo "fresh_root: $(git rev-parse --short HEAD): $* ($(date -u +%H:%M:%S))"
 start=$(date +%s)
 status=0
-# A mount namespace of its own: /proc, /sys and /dev of the new root vanish with it.
+# A mount namespace of its own: /proc, /sys and /dev of the new root vanish with it. The root is a mount point, as it is on a
+# real machine: network namespaces, which the tests make, need that.
 unshare --mount --pid --fork -- bash -c '
   set -e
   root=$1
   shift
+  mount --bind "$root" "$root"
   mount -t proc proc "$root/proc"
   mount --rbind /sys "$root/sys"
   mount --rbind /dev "$root/dev"

@@ -5,7 +5,7 @@
 #   tools/install.sh quickstart     the above, and the text that ./quickstart.sh trains on
 #   tools/install.sh dist           build, and what runs of several processes on CPUs talk through
 #   tools/install.sh test           the above, and what ./test.sh needs
-#   tools/install.sh tsan           the above, and a clang with the OpenMP runtime for the thread sanitizer
+#   tools/install.sh tsan           the above, and a clang with the thread sanitizer's runtime
 #   tools/install.sh --list test    prints the packages and installs nothing
 set -euo pipefail
 
@@ -44,12 +44,13 @@ test_packages='
   strace
   clang-format-14|clang-format
   clang-tidy-14|clang-tidy
+  libomp-14-dev|libomp-dev
 '
 tsan_packages='
   clang-14
   libclang-rt-14-dev
-  libomp-14-dev
 '
+# libomp: omp.h as clang-tidy reads it, and the runtime that the thread sanitizer watches.
 # clang-format-14, clang-tidy-14: other versions format and warn differently, the checks are skipped with them.
 
 list_only=0
