@@ -310,7 +310,9 @@ TEST(TrainRanks, AKilledPipelineStageEndsTheOtherByNameAndTheLastCheckpointTakes
     ASSERT_NE(at, std::string::npos) << lost.errors;
     const std::string said = lost.errors.substr(at, lost.errors.find('\n', at) - at);
     EXPECT_TRUE(contains(said, "rank " + std::to_string(victim))) << lost.errors;
-    EXPECT_TRUE(contains(said, ", step ")) << lost.errors;
+    // The rendezvous may notice before the call that waits for the stage: it knows of no calls.
+    const bool names_the_call = said.find(", step ") != std::string::npos;
+    EXPECT_TRUE(names_the_call || said.find("aborted: rank ") != std::string::npos) << lost.errors;
     const ProgramResult resumed = run.train(settings_for(out));
     ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
     EXPECT_TRUE(contains(resumed.output, "continuing after step ")) << resumed.output;
