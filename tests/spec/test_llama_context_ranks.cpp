@@ -18,6 +18,7 @@ using test::ops_of;
 Program program_of(int64_t ranks, int64_t rank, DType compute = DType::kBF16) {
   ProgramOptions options = test::small_options();
   options.compute = compute;
+  if (ranks == 3) options.batch.num_tokens = 48;
   options.context_ranks = options.data_ranks = ranks;
   options.data_rank = rank;
   return make_llama_program(test::small_config(), options, PlainSizes());
