@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `litespark train --gpus N` whose ranks are killed: who names whom, and who goes on.
+// `litespark train --gpus N` in every layout, each taken up by others, and ranks that are killed: who names whom, and
+// who goes on.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -19,6 +20,164 @@
 
 namespace litespark {
 namespace {
+
+// Real processes that share weights: the run of one, whatever of it is shared, and the plan that was printed for it.
+TEST(TrainRanks, ShareWeightsAndAnyLayoutTakesTheRunUp) {
+  const SmallRun run;
+  const std::vector<std::string> common = {"--train.eval_every=3", "--train.eval_batches=3", "--checkpoint.every=3"};
+  const auto train = [&](const std::string& out, std::vector<std::string> settings) {
+    settings.insert(settings.end(), common.begin(), common.end());
+    settings.push_back("--out=" + out);
+    return run.train(settings);
+  };
+  const std::vector<std::string> tensor = {"--gpus=2", "--cluster.tp=2", "--train.accumulation=2"};
+  const ProgramResult several = train("tensor", tensor);
+  if (contains(several.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(several.exit_code, 0) << several.errors << several.output;
+  ASSERT_EQ(train("one", {"--train.accumulation=2"}).exit_code, 0);
+  const std::string expected = run.text("one/metrics.jsonl");
+  for (const char* key : {"loss", "eval_loss", "tokens", "grad_norm"}) {
+    expect_near(values_of(run.text("tensor/metrics.jsonl"), key), values_of(expected, key));
+  }
+  std::vector<std::string> plan = {"plan", "small.toml", "--json", "--hardware=h200"};
+  plan.insert(plan.end(), tensor.begin(), tensor.end());
+  const std::string planned = run_litespark(plan, run.path("").string()).output;
+  EXPECT_EQ(values_of(planned, "total_bytes"), values_of(run.text("tensor/memory.json"), "total_bytes")) << planned;
+  EXPECT_EQ(values_of(planned, "total_bytes").size(), 1u);
+
+  for (const auto& [name, settings] : {std::pair<std::string, std::vector<std::string>>{
+                                           "both", {"--gpus=4", "--cluster.tp=2", "--distribution.zero=2"}},
+                                       {"data alone", {"--gpus=2"}},
+                                       {"again one", {"--train.accumulation=2"}}}) {
+    std::filesystem::copy(run.path("tensor"), run.path(name), std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(run.path(name + "/checkpoints/step-6"));
+    const ProgramResult resumed = train(name, settings);
+    ASSERT_EQ(resumed.exit_code, 0) << name << resumed.errors;
+    EXPECT_TRUE(contains(resumed.output, "continuing after step 3")) << resumed.output;
+    expect_near(values_of(run.text(name + "/metrics.jsonl"), "loss"), values_of(expected, "loss"));
+  }
+}
+
+// Real processes that hold different layers: the run of one, the plan that was printed for it, and the same
+// checkpoints.
+TEST(TrainRanks, HoldDifferentLayersAndAnyLayoutTakesTheRunUp) {
+  const SmallRun run;
+  const std::vector<std::string> common = {"--model.num_hidden_layers=4", "--train.eval_every=3",
+                                           "--train.eval_batches=3", "--checkpoint.every=3"};
+  const auto train = [&](const std::string& out, std::vector<std::string> settings) {
+    settings.insert(settings.end(), common.begin(), common.end());
+    settings.push_back("--out=" + out);
+    return run.train(settings);
+  };
+  const std::vector<std::string> pipeline = {"--gpus=2", "--cluster.pp=2", "--train.accumulation=4"};
+  const ProgramResult several = train("stages", pipeline);
+  if (contains(several.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(several.exit_code, 0) << several.errors << several.output;
+  EXPECT_TRUE(contains(several.output, "pipeline stage")) << several.output;
+  ASSERT_EQ(train("one", {"--train.accumulation=4"}).exit_code, 0);
+  const std::string expected = run.text("one/metrics.jsonl");
+  for (const char* key : {"loss", "eval_loss", "tokens", "grad_norm"}) {
+    expect_near(values_of(run.text("stages/metrics.jsonl"), key), values_of(expected, key));
+  }
+  std::vector<std::string> plan = {"plan", "small.toml", "--json", "--hardware=h200", "--model.num_hidden_layers=4"};
+  plan.insert(plan.end(), pipeline.begin(), pipeline.end());
+  const std::string planned = run_litespark(plan, run.path("").string()).output;
+  const double first_stage = values_of(planned.substr(planned.find("\"stages\"")), "persistent_bytes").at(0);
+  EXPECT_EQ(first_stage, values_of(run.text("stages/memory.json"), "persistent_bytes").at(0)) << planned;
+
+  for (const auto& [name, settings] :
+       {std::pair<std::string, std::vector<std::string>>{"both",
+                                                         {"--gpus=4", "--cluster.pp=2", "--train.accumulation=2"}},
+        {"interleaved", {"--gpus=2", "--cluster.pp=2", "--cluster.vpp=2", "--train.accumulation=4"}},
+        {"data alone", {"--gpus=2", "--train.accumulation=2"}},
+        {"again one", {"--train.accumulation=4"}}}) {
+    std::filesystem::copy(run.path("stages"), run.path(name), std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(run.path(name + "/checkpoints/step-6"));
+    const ProgramResult resumed = train(name, settings);
+    ASSERT_EQ(resumed.exit_code, 0) << name << resumed.errors;
+    EXPECT_TRUE(contains(resumed.output, "continuing after step 3")) << resumed.output;
+    expect_near(values_of(run.text(name + "/metrics.jsonl"), "loss"), values_of(expected, "loss"));
+  }
+}
+
+// Real processes that share the tokens of each micro-batch: the run of one, the plan that was printed for it, and the
+// same checkpoints.
+TEST(TrainRanks, ShareTokensAndAnyLayoutTakesTheRunUp) {
+  const SmallRun run;
+  const std::vector<std::string> common = {"--train.eval_every=3", "--train.eval_batches=3", "--checkpoint.every=3"};
+  const auto train = [&](const std::string& out, std::vector<std::string> settings) {
+    settings.insert(settings.end(), common.begin(), common.end());
+    settings.push_back("--out=" + out);
+    return run.train(settings);
+  };
+  const std::vector<std::string> context = {"--gpus=2", "--cluster.cp=2", "--train.accumulation=2"};
+  const ProgramResult several = train("context", context);
+  if (contains(several.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(several.exit_code, 0) << several.errors << several.output;
+  ASSERT_EQ(train("one", {"--train.accumulation=2"}).exit_code, 0);
+  const std::string expected = run.text("one/metrics.jsonl");
+  for (const char* key : {"loss", "eval_loss", "tokens", "grad_norm"}) {
+    expect_near(values_of(run.text("context/metrics.jsonl"), key), values_of(expected, key));
+  }
+  std::vector<std::string> plan = {"plan", "small.toml", "--json", "--hardware=h200"};
+  plan.insert(plan.end(), context.begin(), context.end());
+  const std::string planned = run_litespark(plan, run.path("").string()).output;
+  EXPECT_EQ(values_of(planned, "total_bytes"), values_of(run.text("context/memory.json"), "total_bytes")) << planned;
+  EXPECT_EQ(values_of(planned, "total_bytes").size(), 1u);
+
+  for (const auto& [name, settings] :
+       {std::pair<std::string, std::vector<std::string>>{
+            "of tensor ranks", {"--gpus=4", "--cluster.cp=2", "--cluster.tp=2", "--train.accumulation=2"}},
+        {"beside another", {"--gpus=4", "--cluster.cp=2", "--distribution.zero=2"}},
+        {"again one", {"--train.accumulation=2"}}}) {
+    std::filesystem::copy(run.path("context"), run.path(name), std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(run.path(name + "/checkpoints/step-6"));
+    const ProgramResult resumed = train(name, settings);
+    ASSERT_EQ(resumed.exit_code, 0) << name << resumed.errors;
+    EXPECT_TRUE(contains(resumed.output, "continuing after step 3")) << resumed.output;
+    expect_near(values_of(run.text(name + "/metrics.jsonl"), "loss"), values_of(expected, "loss"));
+  }
+}
+
+// Processes that tell each other gradients in 16 bits go on after a save as if there had been none; one alone says
+// what it has no use for.
+TEST(TrainRanks, RoundedGradientsResumeInTheSameBitsAndOneRankSaysWhatItDrops) {
+  const SmallRun run;
+  const auto train = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> settings = {"--distribution.compression=fp16", "--checkpoint.every=3", "--out=" + out};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return run.train(settings);
+  };
+  const ProgramResult whole = train("whole", {"--gpus=3", "--train.accumulation=2"});
+  if (contains(whole.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors << whole.output;
+  for (const char* name : {"resumed", "alone"}) {
+    std::filesystem::copy(run.path("whole"), run.path(name), std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(run.path(std::string(name) + "/checkpoints/step-6"));
+  }
+  ASSERT_EQ(train("resumed", {"--gpus=3", "--train.accumulation=2"}).exit_code, 0);
+  const std::string expected = run.text("whole/metrics.jsonl");
+  for (const char* key : {"loss", "grad_norm"}) {
+    EXPECT_EQ(values_of(run.text("resumed/metrics.jsonl"), key), values_of(expected, key)) << key;
+  }
+  for (const char* file : {"model.safetensors", "optimizer.safetensors", "residual.safetensors"}) {
+    const std::string name = std::string("/checkpoints/step-6/") + file;
+    EXPECT_TRUE(run.exists("whole" + name)) << file;
+    EXPECT_TRUE(run.text("resumed" + name) == run.text("whole" + name)) << file;
+  }
+  ASSERT_EQ(run.train({"--gpus=3", "--train.accumulation=2", "--out=plain"}).exit_code, 0);
+  const std::vector<double> plain = values_of(run.text("plain/metrics.jsonl"), "loss");
+  const std::vector<double> found = values_of(expected, "loss");
+  ASSERT_EQ(found.size(), plain.size());
+  EXPECT_NE(found, plain);
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(found[i], plain[i], 1e-3 * plain[i]);
+  const ProgramResult alone = train("alone", {"--train.accumulation=6"});
+  ASSERT_EQ(alone.exit_code, 0) << alone.errors;
+  EXPECT_TRUE(contains(alone.errors, "had not told each other of their gradients")) << alone.errors;
+  const ProgramResult other = run.train({"--gpus=3", "--train.accumulation=2", "--out=whole"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_TRUE(contains(other.errors, "compression")) << other.errors;
+}
 
 /// Whether it comes within a minute.
 bool await(const std::function<bool()>& event) {
