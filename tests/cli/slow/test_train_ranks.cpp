@@ -21,6 +21,19 @@
 namespace litespark {
 namespace {
 
+/// That the run in `out`, with `settings`, has the curves of `expected` and the memory that `plan` prints for it.
+void expect_curves_and_planned_memory(const SmallRun& run, const std::string& out,
+                                      const std::vector<std::string>& settings, const std::string& expected) {
+  for (const char* key : {"loss", "eval_loss", "tokens", "grad_norm"}) {
+    expect_near(values_of(run.text(out + "/metrics.jsonl"), key), values_of(expected, key));
+  }
+  std::vector<std::string> plan = {"plan", "small.toml", "--json", "--hardware=h200"};
+  plan.insert(plan.end(), settings.begin(), settings.end());
+  const std::string planned = run_litespark(plan, run.path("").string()).output;
+  EXPECT_EQ(values_of(planned, "total_bytes"), values_of(run.text(out + "/memory.json"), "total_bytes")) << planned;
+  EXPECT_EQ(values_of(planned, "total_bytes").size(), 1u);
+}
+
 // Real processes that share weights: the run of one, whatever of it is shared, and the plan that was printed for it.
 TEST(TrainRanks, ShareWeightsAndAnyLayoutTakesTheRunUp) {
   const SmallRun run;
@@ -36,14 +49,7 @@ TEST(TrainRanks, ShareWeightsAndAnyLayoutTakesTheRunUp) {
   ASSERT_EQ(several.exit_code, 0) << several.errors << several.output;
   ASSERT_EQ(train("one", {"--train.accumulation=2"}).exit_code, 0);
   const std::string expected = run.text("one/metrics.jsonl");
-  for (const char* key : {"loss", "eval_loss", "tokens", "grad_norm"}) {
-    expect_near(values_of(run.text("tensor/metrics.jsonl"), key), values_of(expected, key));
-  }
-  std::vector<std::string> plan = {"plan", "small.toml", "--json", "--hardware=h200"};
-  plan.insert(plan.end(), tensor.begin(), tensor.end());
-  const std::string planned = run_litespark(plan, run.path("").string()).output;
-  EXPECT_EQ(values_of(planned, "total_bytes"), values_of(run.text("tensor/memory.json"), "total_bytes")) << planned;
-  EXPECT_EQ(values_of(planned, "total_bytes").size(), 1u);
+  expect_curves_and_planned_memory(run, "tensor", tensor, expected);
 
   for (const auto& [name, settings] : {std::pair<std::string, std::vector<std::string>>{
                                            "both", {"--gpus=4", "--cluster.tp=2", "--distribution.zero=2"}},
@@ -116,14 +122,7 @@ TEST(TrainRanks, ShareTokensAndAnyLayoutTakesTheRunUp) {
   ASSERT_EQ(several.exit_code, 0) << several.errors << several.output;
   ASSERT_EQ(train("one", {"--train.accumulation=2"}).exit_code, 0);
   const std::string expected = run.text("one/metrics.jsonl");
-  for (const char* key : {"loss", "eval_loss", "tokens", "grad_norm"}) {
-    expect_near(values_of(run.text("context/metrics.jsonl"), key), values_of(expected, key));
-  }
-  std::vector<std::string> plan = {"plan", "small.toml", "--json", "--hardware=h200"};
-  plan.insert(plan.end(), context.begin(), context.end());
-  const std::string planned = run_litespark(plan, run.path("").string()).output;
-  EXPECT_EQ(values_of(planned, "total_bytes"), values_of(run.text("context/memory.json"), "total_bytes")) << planned;
-  EXPECT_EQ(values_of(planned, "total_bytes").size(), 1u);
+  expect_curves_and_planned_memory(run, "context", context, expected);
 
   for (const auto& [name, settings] :
        {std::pair<std::string, std::vector<std::string>>{
