@@ -63,4 +63,9 @@ int64_t EstimatedGpuSizes::attention_backward_scratch_bytes(const op::AttentionS
   return ordered <= kMaxAttentionBytes ? ordered : has_own ? own : portable;
 }
 
+int64_t EstimatedGpuSizes::attention_part_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                                                 DType) const {
+  return round_up(num_rows * shape.num_heads * 4, 256);
+}
+
 }  // namespace litespark

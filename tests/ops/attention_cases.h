@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/cpu_conformance.h"
 #include "reference/attention.h"
+#include "support/op_case.h"
 
 namespace litespark::test {
 
@@ -130,20 +130,6 @@ inline std::vector<AttentionCase> attention_cases() {
     cases.back().dtype = DType::kBF16;
   }
   return cases;
-}
-
-/// Runs the case on one instruction set with 1, 2 and 4 threads and reports differing bits (fault:C7).
-template <class Op>
-Execution execute_on_threads(CpuIsa isa, const OpCase<Op>& test) {
-  Execution first = execute(cpu_backend(isa, 1), test);
-  for (const int threads : {2, 4}) {
-    Execution execution = execute(cpu_backend(isa, threads), test);
-    for (const auto& [name, bytes] : first.bytes) {
-      EXPECT_TRUE(execution.bytes[name] == bytes)
-          << test.name << ": " << name << " differs with " << threads << " threads";
-    }
-  }
-  return first;
 }
 
 }  // namespace litespark::test

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // delta[h, n] = sum over d of dout * out: what the backward kernels subtract from dP. One warp a (row, head).
 #include "core/checked.h"
-#include "ops/cuda/attention_portable.h"
-#include "ops/cuda/check.h"
+#include "ops/cuda/device/attention_kernel.cuh"
 #include "ops/cuda/device/reduce.cuh"
 #include "ops/cuda/device/vector.cuh"
 
@@ -33,10 +32,12 @@ void launch_attention_delta(const AttentionArguments& arguments, DType dtype, co
   const int64_t items = int64_t{arguments.num_tokens} * arguments.num_heads;
   visit_float_dtype("attention_backward", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const auto blocks = static_cast<unsigned>(ceil_div(items, kWarps));
-    attention_delta_kernel<T><<<blocks, kWarps * kWarpSize, 0, context.stream>>>(arguments);
+    launch_kernel({.kernel = attention_delta_kernel<T>,
+                   .blocks_x = static_cast<unsigned>(ceil_div(items, kWarps)),
+                   .threads = kWarps * kWarpSize,
+                   .name = "attention_backward"},
+                  arguments, context);
   });
-  check_launch("attention_backward");
 }
 
 }  // namespace litespark::cuda

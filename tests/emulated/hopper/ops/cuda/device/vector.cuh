@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "block.h"
 #include "core/bf16.h"
@@ -11,6 +12,21 @@ namespace litespark::cuda {
 
 inline uint32_t pack_bf16(float low, float high) {
   return to_bf16(low).bits | static_cast<uint32_t>(to_bf16(high).bits) << 16;
+}
+
+inline float as_float(float value) {
+  return value;
+}
+inline float as_float(bf16 value) {
+  return to_float(value);
+}
+template <class T>
+T from_float(float value) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return to_bf16(value);
+  } else {
+    return value;
+  }
 }
 
 template <class T, int kWidth>
