@@ -264,22 +264,15 @@ TEST(AttentionChoice, OurForwardRunsWhereItWasMeasuredToBeFaster) {
   EXPECT_FALSE(hopper_forward_is_faster(64, 16384));
 }
 
-TEST(AttentionChoice, OurBackwardRunsWhereItWasMeasuredToBeFaster) {
-  const auto prefers_own = [](int head_dim, int length, int window, bool deterministic) {
+TEST(AttentionChoice, OurBackwardRunsWhereverThereIsOne) {
+  const auto prefers_own = [](int head_dim) {
     op::AttentionShape shape;
     shape.head_dim = head_dim;
-    shape.max_length = length;
-    shape.window = window;
-    return gpu_prefers_own_attention_gradient(shape, deterministic);
+    return gpu_prefers_own_attention_gradient(shape);
   };
-  EXPECT_TRUE(prefers_own(64, 1024, 0, true));
-  EXPECT_FALSE(prefers_own(64, 1024, 0, false));
-  EXPECT_TRUE(prefers_own(64, 4096, 0, false));
-  EXPECT_FALSE(prefers_own(128, 4096, 0, true));
-  EXPECT_TRUE(prefers_own(128, 16384, 0, true));
-  EXPECT_TRUE(prefers_own(128, 16384, 4096, true));
-  EXPECT_FALSE(prefers_own(128, 16384, 4096, false));
-  EXPECT_FALSE(prefers_own(96, 16384, 0, true));
+  EXPECT_TRUE(prefers_own(64));
+  EXPECT_TRUE(prefers_own(128));
+  EXPECT_FALSE(prefers_own(96));
 }
 
 }  // namespace
