@@ -91,9 +91,7 @@ bool AttentionLibrary::is_faster_on_hopper(const Request& request) const {
   if (!request.backward) return hopper_forward_is_faster(request.head_dim, request.max_length);
   op::AttentionShape shape;
   shape.head_dim = request.head_dim;
-  shape.max_length = request.max_length;
-  shape.window = request.window;
-  return gpu_prefers_own_attention_gradient(shape, context_.deterministic);
+  return gpu_prefers_own_attention_gradient(shape);
 }
 
 std::string AttentionLibrary::why_not_cudnn(const Request& request, const SdpaKey& key) const {

@@ -39,6 +39,9 @@ Pack<T, kWidth> load_pack(const T* source) {
   return *reinterpret_cast<const Pack<T, kWidth>*>(source);
 }
 
+template <class T, int kWidth>
+void keep_packed(Pack<T, kWidth>&) {}
+
 template <int kWidth>
 void load_floats(const bf16* source, float (&values)[kWidth]) {
   for (int i = 0; i < kWidth; ++i) values[i] = to_float(source[i]);
