@@ -70,7 +70,7 @@ void check_contract(const op::Rope<Tensor>& op) {
              "num_rotated_heads is not within num_heads_total");
   check.floating("qkv", op.qkv);
   check.matrix("qkv", op.qkv, op.qkv.rows(), int64_t{op.num_heads_total} * op.head_dim);
-  check.dtype("table", op.table, {DType::kF32});
+  check.dtype("table", op.table, {DType::kF32, DType::kBF16, DType::kF16});
   check.matrix("table", op.table, op.table.rows(), op.head_dim);
   check.dtype("positions", op.positions, {DType::kI32});
   check.elements("positions", op.positions, op.qkv.rows());

@@ -60,8 +60,8 @@ void declare_inputs(Program& program, const BackendSizes& sizes) {
   const auto& generation = program.options.generation;
   const int64_t positions = std::max(batch.max_length, generation ? generation->capacity : 0);
   if (program.config.positions == Positions::kRope) {
-    program.rope_table =
-        persistent(program, "rope_table", DType::kF32, {positions, program.config.head_dim}, Owner::kWeights);
+    program.rope_table = persistent(program, "rope_table", rope_table_dtype(program.config.rope),
+                                    {positions, program.config.head_dim}, Owner::kWeights);
   }
   if (program.options.has_logits) {
     program.logits = persistent(program, "logits", program.options.compute,

@@ -283,8 +283,9 @@ struct Program {
   TensorId state;                           ///< StepState as bytes
   /// [world ranks, op::kNumStepSums] f64 and this rank's row of it; several ranks only.
   TensorId step_sums, step_sums_of_rank;
-  TensorId rope_table;      ///< [max_length or the generation's capacity, the larger, D] f32; absent with ALiBi
-  TensorId logits;          ///< [N, V] f32 or bf16 for kLogits
+  TensorId
+      rope_table;   ///< [max_length or the generation's capacity, the larger, D] in rope_table_dtype; absent with ALiBi
+  TensorId logits;  ///< [N, V] f32 or bf16 for kLogits
   ReplicaTensors replicas;  ///< for kReplicas
   TensorId checksums;       ///< [parameters] i64 for kChecksum, in table order
   GenerationTensors generation;

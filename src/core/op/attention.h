@@ -11,7 +11,8 @@ namespace litespark::op {
 
 /// Rotates, in place, the first H + K heads of a packed [N, (H + 2 K) D] tensor: pair (i, i + D/2) of a head turns by
 /// positions[n] * frequency_i (Su et al. 2021, half-split layout of Hugging Face). `inverse` turns back: the gradient.
-/// table [P, D] f32: row p holds D/2 cosines then D/2 sines, computed in double, rounded once; positions [N] i32 < P.
+/// table [P, D] f32, bf16 or f16: row p holds D/2 cosines then D/2 sines; positions [N] i32 < P. Products and sums are
+/// f32 whatever the table is kept in.
 template <class T>
 struct Rope {
   static constexpr std::string_view kName = "rope";
