@@ -13,6 +13,9 @@ void check_shape(const OpCheck& check, const op::AttentionShape& shape) {
   check.positive("head_dim", shape.head_dim);
   check.that(shape.num_heads % shape.num_kv_heads == 0, "num_kv_heads does not divide num_heads");
   check.that(shape.window >= 0, "window is negative");
+  for (int head = shape.num_heads; head < op::HeadGates::kMostHeads; ++head) {
+    check.that(shape.gates.is_on(head), "gates switch off a head that is not there");
+  }
 }
 
 int64_t qkv_width(const op::AttentionShape& shape) {
@@ -44,6 +47,7 @@ void check_statistics(const OpCheck& check, const Tensor& log_sum_exp, int64_t n
 template <class Op>
 void check_part(const OpCheck& check, const Op& op) {
   check_shape(check, op.shape);
+  check.that(!op.shape.gates.any_off(), "gates are not for parts");
   check.floating("qkv", op.qkv);
   const int64_t rows = op.qkv.rows();
   check.matrix("qkv", op.qkv, rows, qkv_width(op.shape));

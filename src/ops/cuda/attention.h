@@ -48,6 +48,7 @@ class AttentionLibrary {
     float scale;
     int max_documents, max_length;
     bool uniform, has_alibi;
+    op::HeadGates gates;
     int64_t num_tokens;
     DType compute;
     bool backward;

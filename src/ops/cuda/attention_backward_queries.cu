@@ -24,7 +24,7 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
   bf16* const keys = douts + tile_elements<kHeadDim>();
   bf16* const values = keys + kStages * tile_elements<kHeadDim>();
 
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
   const int kv_head = arguments.num_heads + head / arguments.group();
   const DocumentTile at = find_tile(document_table(arguments), static_cast<int>(blockIdx.x));
   if (at.rows() == 0) return;
@@ -112,7 +112,7 @@ void launch_attention_backward_queries(const AttentionArguments& arguments, cons
       constexpr int kStages = decltype(stages)::value;
       launch_tiles({.kernel = arguments.has_alibi ? attention_backward_queries_kernel<kHeadDim, kStages, true>
                                                   : attention_backward_queries_kernel<kHeadDim, kStages, false>,
-                    .num_heads = arguments.num_heads,
+                    .num_heads = arguments.num_on(),
                     .shared_bytes = (2 + 2 * kStages) * kTileBytes,
                     .name = "attention_backward"},
                    arguments, context);

@@ -12,12 +12,12 @@ namespace {
 constexpr int kWarps = 8;
 
 template <class T>
-__global__ void attention_delta_kernel(const AttentionArguments arguments) {
+__global__ void attention_delta_kernel(const AttentionArguments arguments, int num_on) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int64_t item = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpSize;
-  if (item >= int64_t{arguments.num_tokens} * arguments.num_heads) return;
-  const int64_t token = item / arguments.num_heads;
-  const int64_t head = item % arguments.num_heads;
+  if (item >= int64_t{arguments.num_tokens} * num_on) return;
+  const int64_t token = item / num_on;
+  const int64_t head = arguments.query_head(static_cast<int>(item % num_on));
   const int64_t start = token * arguments.out_stride() + head * arguments.head_dim;
   const T* const out = static_cast<const T*>(arguments.out) + start;
   const T* const dout = static_cast<const T*>(arguments.dout) + start;
@@ -30,11 +30,12 @@ __global__ void attention_delta_kernel(const AttentionArguments arguments) {
 }  // namespace
 
 void launch_attention_delta(const AttentionArguments& arguments, DType dtype, const DeviceContext& context) {
-  const int64_t items = int64_t{arguments.num_tokens} * arguments.num_heads;
+  const int num_on = arguments.num_on();
+  const int64_t items = int64_t{arguments.num_tokens} * num_on;
   visit_float_dtype("attention_backward", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto blocks = static_cast<unsigned>(ceil_div(items, kWarps));
-    attention_delta_kernel<T><<<blocks, kWarps * kWarpSize, 0, context.stream>>>(arguments);
+    attention_delta_kernel<T><<<blocks, kWarps * kWarpSize, 0, context.stream>>>(arguments, num_on);
   });
   check_launch("attention_backward");
 }

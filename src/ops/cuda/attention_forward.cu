@@ -93,7 +93,7 @@ __global__ __launch_bounds__(kAttentionThreads,
   bf16* const keys = queries + tile_elements<kHeadDim>();
   bf16* const values = keys + tile_elements<kHeadDim>();
 
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
   const int kv_head = arguments.num_heads + head / arguments.group();
   const DocumentTile at = find_tile(document_table(arguments), static_cast<int>(blockIdx.x));
   if (at.rows() == 0) return;
@@ -171,7 +171,7 @@ void launch_attention_forward_tensor(const AttentionArguments& arguments, const 
     constexpr int kHeadDim = decltype(tag)::value;
     launch_tiles({.kernel = arguments.has_alibi ? attention_forward_kernel<kHeadDim, true>
                                                 : attention_forward_kernel<kHeadDim, false>,
-                  .num_heads = arguments.num_heads,
+                  .num_heads = arguments.num_on(),
                   .shared_bytes = 3 * tile_elements<kHeadDim>() * 2,
                   .name = "attention_forward"},
                  arguments, context);

@@ -257,7 +257,7 @@ __global__ __launch_bounds__(kHopperThreads,
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other architectures of a build get an empty kernel, which is never launched
   extern __shared__ __align__(16) unsigned char raw[];
   Shared<kHeadDim>& shared = align_shared<Shared<kHeadDim>>(raw);
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
   const Tile at = find_tile<kTile>(document_table(arguments), static_cast<int>(blockIdx.x));
   if (at.rows() == 0) return;
   if (at.document < 0) return clear_out<kHeadDim>(arguments, at, head);
@@ -296,7 +296,7 @@ void launch(const AttentionArguments& arguments, const DeviceContext& context) {
   const int64_t tiles = arguments.uniform_length > 0
                             ? int64_t{arguments.max_documents} * tiles_of<kTile>(arguments.uniform_length)
                             : tile_capacity<kTile>(arguments.num_tokens, arguments.max_documents);
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(arguments.num_heads));
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(arguments.num_on()));
   kernel<<<grid, kHopperThreads, aligned_shared_bytes<Shared<kHeadDim>>(), context.stream>>>(arguments, map);
   check_launch("attention_forward");
 }

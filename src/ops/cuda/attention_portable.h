@@ -43,6 +43,11 @@ struct AttentionArguments {
   int max_documents = 0;
   int uniform_length = 0;  ///< > 0: every document has this length
   bool has_alibi = false;  ///< the portable kernels alone know it
+  op::HeadGates gates;
+
+  /// Heads that get blocks, and kv heads that do: those with a head that is on.
+  int num_on() const { return gates.num_on(0, num_heads); }
+  int num_busy_kv_heads() const { return gates.num_busy(num_kv_heads, num_heads / num_kv_heads); }
 
 #ifdef __CUDACC__
   __device__ int64_t qkv_stride() const {
@@ -54,12 +59,25 @@ struct AttentionArguments {
   __device__ int group() const {
     return num_heads / num_kv_heads;
   }
+  /// The head of block `slot` among num_on(), and the kv head of block `slot` among num_busy_kv_heads().
+  __device__ int query_head(int slot) const {
+    return gates.nth_on(0, slot);
+  }
+  __device__ int busy_kv_head(int slot) const {
+    return gates.nth_busy(group(), slot);
+  }
   /// What a scaled score loses for each position between query and key.
   __device__ float slope(int head) const {
     return has_alibi ? exp2f(static_cast<float>(op::alibi_log2_slope(head, num_heads))) : 0.0f;
   }
 #endif
 };
+
+/// Zeros where heads are off (attention_gates.cpp): in the columns of `matrix`, whose rows begin with the query heads;
+/// in the statistics [H, N]; in dqkv, keys and values that no head reads included.
+void clear_off_heads(const op::AttentionShape& shape, const Tensor& matrix, const DeviceContext& context);
+void clear_off_statistics(const op::AttentionShape& shape, const Tensor& log_sum_exp, const DeviceContext& context);
+void clear_off_gradients(const op::AttentionShape& shape, const Tensor& dqkv, const DeviceContext& context);
 
 /// Whether the tensor-core kernels serve heads of this size.
 bool attention_has_tensor_kernel(int head_dim, DType dtype);

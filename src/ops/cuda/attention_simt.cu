@@ -87,7 +87,7 @@ template <class T>
 __global__ void attention_forward_simt_kernel(const AttentionArguments arguments) {
   __shared__ float shared[kWarps][kMaxHeadDim];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
   const int head_dim = arguments.head_dim;
   const OwnedRow<T> own(arguments);
   if (own.token >= arguments.num_tokens) return;
@@ -131,7 +131,7 @@ template <class T>
 __global__ void attention_backward_queries_simt_kernel(const AttentionArguments arguments) {
   __shared__ float shared[kWarps][2][kMaxHeadDim];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
   const int head_dim = arguments.head_dim;
   const OwnedRow<T> own(arguments);
   if (own.token >= arguments.num_tokens) return;
@@ -169,7 +169,7 @@ template <class T>
 __global__ void attention_backward_keys_simt_kernel(const AttentionArguments arguments) {
   __shared__ float shared[kWarps][2][kMaxHeadDim];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int kv_head = static_cast<int>(blockIdx.y);
+  const int kv_head = arguments.busy_kv_head(static_cast<int>(blockIdx.y));
   const int head_dim = arguments.head_dim;
   const OwnedRow<T> own(arguments);
   if (own.token >= arguments.num_tokens) return;
@@ -188,6 +188,7 @@ __global__ void attention_backward_keys_simt_kernel(const AttentionArguments arg
   const bool cut = arguments.window > 0 && arguments.window < length - own.position;
   const int end = cut ? own.position + arguments.window : length;
   for (int head = kv_head * arguments.group(); head < (kv_head + 1) * arguments.group(); ++head) {
+    if (!arguments.gates.is_on(head)) continue;
     const T* const queries = own.qkv + head * head_dim;
     const T* const douts = own.dout + head * head_dim;
     const int64_t stats = arguments.stats.start(head, own.document.document, own.document.begin);
@@ -232,7 +233,7 @@ void launch_attention_forward_simt(const AttentionArguments& arguments, DType dt
   visit_float_dtype("attention_forward", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     attention_forward_simt_kernel<T>
-        <<<row_grid(arguments, arguments.num_heads), kWarps * kWarpSize, 0, context.stream>>>(arguments);
+        <<<row_grid(arguments, arguments.num_on()), kWarps * kWarpSize, 0, context.stream>>>(arguments);
   });
   check_launch("attention_forward");
 }
@@ -242,9 +243,9 @@ void launch_attention_backward_simt(const AttentionArguments& arguments, DType d
   visit_float_dtype("attention_backward", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     attention_backward_queries_simt_kernel<T>
-        <<<row_grid(arguments, arguments.num_heads), kWarps * kWarpSize, 0, context.stream>>>(arguments);
+        <<<row_grid(arguments, arguments.num_on()), kWarps * kWarpSize, 0, context.stream>>>(arguments);
     attention_backward_keys_simt_kernel<T>
-        <<<row_grid(arguments, arguments.num_kv_heads), kWarps * kWarpSize, 0, context.stream>>>(arguments);
+        <<<row_grid(arguments, arguments.num_busy_kv_heads()), kWarps * kWarpSize, 0, context.stream>>>(arguments);
   });
   check_launch("attention_backward");
 }
