@@ -184,6 +184,7 @@ AttentionSpeed measure_attention(Backend& backend, const MeasureOptions& options
       .offsets = offsets,
       .num_documents = documents,
       .scratch = workspace.scratch(sizes.attention_forward_scratch_bytes(shape, rows, compute)),
+      .abs_max = {},
       .shape = shape};
   const op::AttentionBackward<Tensor> backward{
       .dqkv = workspace.zeros(compute, {rows, width}),

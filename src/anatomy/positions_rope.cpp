@@ -26,6 +26,7 @@ struct Rotation {
     op = {.qkv = workspace.numbers(dtype, {rows, all_heads * sizes.head_dim}),
           .table = workspace.zeros(rope_table_dtype(rope), {sizes.length, sizes.head_dim}),
           .positions = workspace.integers(places),
+          .abs_max = {},
           .num_rotated_heads = static_cast<int>(sizes.heads + sizes.kv_heads),
           .num_heads_total = static_cast<int>(all_heads),
           .head_dim = static_cast<int>(sizes.head_dim)};

@@ -43,6 +43,12 @@ void check_statistics(const OpCheck& check, const Tensor& log_sum_exp, int64_t n
   check.matrix("log_sum_exp", log_sum_exp, rows == 0 ? 0 : num_heads, rows);
 }
 
+void check_abs_max(const OpCheck& check, const Tensor& abs_max) {
+  if (!abs_max.has_value()) return;
+  check.dtype("abs_max", abs_max, {DType::kF32});
+  check.elements("abs_max", abs_max, 1);
+}
+
 /// What both directions of a part have in common.
 template <class Op>
 void check_part(const OpCheck& check, const Op& op) {
@@ -78,6 +84,7 @@ void check_contract(const op::Rope<Tensor>& op) {
   check.matrix("table", op.table, op.table.rows(), op.head_dim);
   check.dtype("positions", op.positions, {DType::kI32});
   check.elements("positions", op.positions, op.qkv.rows());
+  check_abs_max(check, op.abs_max);
 }
 
 void check_contract(const op::AttentionForward<Tensor>& op) {
@@ -92,6 +99,7 @@ void check_contract(const op::AttentionForward<Tensor>& op) {
   check_documents(check, op.shape, op.offsets, op.num_documents);
   check_uniform(check, op.shape, rows);
   if (op.scratch.has_value()) check.dtype("scratch", op.scratch, {DType::kU8});
+  check_abs_max(check, op.abs_max);
 }
 
 void check_contract(const op::AttentionBackward<Tensor>& op) {

@@ -121,6 +121,8 @@ struct ProgramOptions {
 
 enum class Phase : uint8_t {
   kPack,         ///< copies of weights that stay, in a matmul library's layout or 8 bits; after loading and each step
+  kMeasure,      ///< largest magnitudes of the weights that kPack brings to 8 bits; after loading, where the optimizer
+                 ///< measures them from then on
   kTrainFirst,   ///< forward and backward of a step's first micro-batch: gradients overwritten
   kTrainNext,    ///< of the others: gradients accumulated
   kTrainLast,    ///< of the last, where ranks accumulate: gradients accumulated, and reduced over ranks on the way

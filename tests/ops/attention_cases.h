@@ -82,6 +82,7 @@ struct AttentionCase {
                    .offsets = shape_only(DType::kI32, {shape().max_documents + 1}),
                    .num_documents = shape_only(DType::kI32, {1}),
                    .scratch = {},
+                   .abs_max = {},
                    .shape = shape()},
             .inputs = inputs(seed)};
   }

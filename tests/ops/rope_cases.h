@@ -35,6 +35,7 @@ inline OpCase<op::Rope<Tensor>> rope_case(const RopeCase& c, const std::vector<d
                                 .op = {.qkv = shape_only(c.dtype, {c.rows, int64_t{c.total} * c.dim}),
                                        .table = shape_only(c.table, {num_positions, c.dim}),
                                        .positions = shape_only(DType::kI32, {c.rows}),
+                                       .abs_max = {},
                                        .num_rotated_heads = c.rotated,
                                        .num_heads_total = c.total,
                                        .head_dim = c.dim,

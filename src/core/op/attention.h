@@ -13,11 +13,12 @@ namespace litespark::op {
 /// Rotates, in place, the first H + K heads of a packed [N, (H + 2 K) D] tensor: pair (i, i + D/2) of a head turns by
 /// positions[n] * frequency_i (Su et al. 2021, half-split layout of Hugging Face). `inverse` turns back: the gradient.
 /// table [P, D] f32, bf16 or f16: row p holds D/2 cosines then D/2 sines; positions [N] i32 < P. Products and sums are
-/// f32 whatever the table is kept in.
+/// f32 whatever the table is kept in. abs_max [1] f32, when present, is raised to max |qkv| as op::AbsMax does, over
+/// what was turned and what was not.
 template <class T>
 struct Rope {
   static constexpr std::string_view kName = "rope";
-  T qkv, table, positions;
+  T qkv, table, positions, abs_max;
   int num_rotated_heads = 0;  ///< H + K
   int num_heads_total = 0;    ///< H + 2 K
   int head_dim = 0;           ///< D
@@ -28,6 +29,7 @@ struct Rope {
     return Rope<decltype(f.in("table", table))>{.qkv = f.inout("qkv", qkv),
                                                 .table = f.in("table", table),
                                                 .positions = f.in("positions", positions),
+                                                .abs_max = f.inout("abs_max", abs_max),
                                                 .num_rotated_heads = num_rotated_heads,
                                                 .num_heads_total = num_heads_total,
                                                 .head_dim = head_dim,
@@ -113,11 +115,12 @@ struct AttentionShape {
 /// out = softmax(scale q k^T - slope (i - j) + mask) v per head, the slope 0 without ALiBi, online over tiles: no T x T
 /// matrix ever exists. out [N, H D]; log_sum_exp [H, N] f32 (natural log of the scaled scores' sum); qkv [N, (H + 2 K)
 /// D]; offsets [max_documents + 1] i32: document d is rows offsets[d] .. offsets[d+1]; num_documents [1] i32. Rows past
-/// the last document are written as 0. scratch: bytes the backend asks for, may be absent.
+/// the last document are written as 0. scratch: bytes the backend asks for, may be absent. abs_max [1] f32, when
+/// present, is raised to max |out| as op::AbsMax does.
 template <class T>
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
-  T out, log_sum_exp, qkv, offsets, num_documents, scratch;
+  T out, log_sum_exp, qkv, offsets, num_documents, scratch, abs_max;
   AttentionShape shape;
 
   template <class F>
@@ -128,6 +131,7 @@ struct AttentionForward {
                                                         .offsets = f.in("offsets", offsets),
                                                         .num_documents = f.in("num_documents", num_documents),
                                                         .scratch = f.out("scratch", scratch),
+                                                        .abs_max = f.inout("abs_max", abs_max),
                                                         .shape = shape};
   }
 };

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/cpu/abs_max.h"
 #include "ops/cpu/attention_documents.h"
 #include "ops/cpu/attention_scratch.h"
 #include "ops/cpu/cpu_backend_impl.h"
@@ -247,6 +248,7 @@ void CpuBackend::run(const op::AttentionForward<Tensor>& op) {
   visit_float_dtype("attention_forward", op.qkv.dtype, [&](auto tag) {
     forward<typename decltype(tag)::type>(op, attention_kernels(isa_, op.qkv.dtype), threads_);
   });
+  raise_abs_max(threads_, op.abs_max, op.out);
 }
 
 }  // namespace litespark::cpu

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/op/attention.h"
+#include "ops/cpu/abs_max.h"
 #include "ops/cpu/cpu_backend_impl.h"
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/parallel.h"
@@ -55,6 +56,7 @@ void CpuBackend::run(const op::Rope<Tensor>& op) {
             .direction = op.inverse ? -1.0f : 1.0f});
     }
   });
+  raise_abs_max(threads_, op.abs_max, op.qkv);
 }
 
 }  // namespace litespark::cpu

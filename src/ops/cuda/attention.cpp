@@ -186,10 +186,15 @@ void AttentionLibrary::run(const op::AttentionForward<Tensor>& op) {
   arguments.qkv = op.qkv.data;
   arguments.out = op.out.data;
   arguments.log_sum_exp = op.log_sum_exp.as<float>();
+  arguments.abs_max = op.abs_max.has_value() ? op.abs_max.as<float>() : nullptr;
   arguments.offsets = op.offsets.as<int32_t>();
   arguments.num_documents = op.num_documents.as<int32_t>();
   if (choice.hopper) return launch_attention_forward_hopper(arguments, context_);
   launch_attention_forward(arguments, op.qkv.dtype, context_);
+}
+
+bool AttentionLibrary::measures(const op::AttentionForward<Tensor>& op) {
+  return !choose(op.shape, op.qkv.rows(), op.qkv.dtype, false).plan;
 }
 
 void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
@@ -252,6 +257,9 @@ AttentionLibraryPtr make_attention_library(const DeviceContext& context, const C
 
 void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
   attention_->run(op);
+  if (op.abs_max.has_value() && !attention_->measures(op)) {
+    run(op::AbsMax<Tensor>{.abs_max = op.abs_max, .column_abs_max = {}, .x = op.out});
+  }
 }
 
 void CudaBackend::run(const op::AttentionBackward<Tensor>& op) {

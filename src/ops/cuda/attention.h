@@ -32,6 +32,9 @@ class AttentionLibrary {
   void prepare(const op::AttentionBackward<Tensor>& op);
 
   void run(const op::AttentionForward<Tensor>& op);
+  /// Whether run() leaves the largest magnitude of what it writes; cuDNN's does
+  /// not.
+  bool measures(const op::AttentionForward<Tensor>& op);
   void run(const op::AttentionBackward<Tensor>& op);
 
   /// Every choice made so far: direction and shape -> "cudnn 9.19.0", "hopper" or "portable", with the reason

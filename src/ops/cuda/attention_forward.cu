@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "ops/cuda/attention_portable.h"
 #include "ops/cuda/check.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/attention_launch.cuh"
 #include "ops/cuda/device/attention_tile.cuh"
 #include "ops/cuda/device/document_tile.cuh"
@@ -85,6 +86,22 @@ __device__ void add_distance_bias(float (&scores)[kBlocks][4], float slope, int 
   }
 }
 
+/// Of a warp's 16 rows, those from `rows` on left out.
+template <int kHeadDim>
+__device__ float largest_magnitude(const float (&out)[kHeadDim / 8][4], const float (&factor)[2], int rows) {
+  float largest = 0;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (static_cast<int>(threadIdx.x) % kWarpSize / 4 + 8 * half >= rows) continue;
+#pragma unroll
+    for (int block = 0; block < kHeadDim / 8; ++block) {
+      largest = larger_magnitude(largest, out[block][2 * half] * factor[half]);
+      largest = larger_magnitude(largest, out[block][2 * half + 1] * factor[half]);
+    }
+  }
+  return largest;
+}
+
 template <int kHeadDim, bool kHasAlibi>
 __global__ __launch_bounds__(kAttentionThreads,
                              kHeadDim > 128 ? 1 : 3) void attention_forward_kernel(const AttentionArguments arguments) {
@@ -159,6 +176,9 @@ __global__ __launch_bounds__(kAttentionThreads,
     if (lane % 4 == 0 && warp_row + row < at.rows()) {
       arguments.log_sum_exp[stats + row] = state.maximum[half] * arguments.scale + logf(sum);
     }
+  }
+  if (arguments.abs_max != nullptr) {
+    raise_abs_max_of<bf16>(arguments.abs_max, largest_magnitude<kHeadDim>(out, factor, at.rows() - warp_row));
   }
   store_rows<kHeadDim>(out_rows + warp_row * out_stride, out_stride, at.rows() - warp_row, out, factor,
                        queries + warp_row * padded_pitch(kHeadDim));

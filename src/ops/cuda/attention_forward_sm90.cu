@@ -4,6 +4,7 @@
 // while the softmax of the current one runs. Probabilities never leave their registers.
 #include "core/error.h"
 #include "ops/cuda/attention_portable.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/attention_launch.cuh"
 #include "ops/cuda/device/hopper_tile.cuh"
 #include "ops/cuda/device/wgmma.cuh"
@@ -131,6 +132,19 @@ struct Softmax {
   for (int i = 0; i < kScores / 2; ++i) packed[i / 4][i % 4] = pack_bf16(scores[2 * i], scores[2 * i + 1]);
 }
 
+/// Of a warp's 16 rows, those from `rows` on left out.
+template <int kCount>
+[[maybe_unused]] __device__ float largest_magnitude(const float (&out)[kCount], const float (&factor)[2], int rows) {
+  const int row = static_cast<int>(threadIdx.x) % kWarpSize / 4;
+  float largest = 0;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int half = i / 2 % 2;
+    if (row + 8 * half < rows) largest = larger_magnitude(largest, out[i] * factor[half]);
+  }
+  return largest;
+}
+
 /// A warpgroup's 64 queries against all key tiles of the range.
 template <int kHeadDim>
 __device__ void consume(Shared<kHeadDim>& shared, const AttentionArguments& arguments, const Tile& at, int head,
@@ -219,6 +233,9 @@ __device__ void consume(Shared<kHeadDim>& shared, const AttentionArguments& argu
     if (lane % 4 == 0 && warp_row + row < at.rows()) {
       arguments.log_sum_exp[stats + row] = state.maximum[half] * arguments.scale + logf(sum);
     }
+  }
+  if (arguments.abs_max != nullptr) {
+    raise_abs_max_of<bf16>(arguments.abs_max, largest_magnitude(out, factor, at.rows() - warp_row));
   }
   const int64_t stride = arguments.out_stride();
   bf16* const rows = static_cast<bf16*>(arguments.out) + (at.begin + at.first() + warp_row) * stride + head * kHeadDim;

@@ -30,7 +30,8 @@ struct AttentionArguments {
   float* log_sum_exp = nullptr;
   const void* dout = nullptr;
   void* dqkv = nullptr;
-  float* delta = nullptr;  ///< [H, N]: rowsum(dout * out)
+  float* delta = nullptr;    ///< [H, N]: rowsum(dout * out)
+  float* abs_max = nullptr;  ///< of out; null: not wanted
   const int32_t* offsets = nullptr;
   const int32_t* num_documents = nullptr;
   StatsLayout stats;

@@ -2,6 +2,7 @@
 // Attention in plain fp32 arithmetic for exactness checks, and for head sizes without a tensor-core kernel. One warp
 // owns one output row: lanes share out the keys (or queries) of a chunk for the scores and the columns for the sums.
 #include "core/checked.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/attention_launch.cuh"
 
 namespace litespark::cuda {
@@ -124,6 +125,8 @@ __global__ void attention_forward_simt_kernel(const AttentionArguments arguments
   }
   sum_row.scale(1.0f / sum);
   sum_row.store(out, head_dim);
+  // Columns past head_dim are 0.
+  if (arguments.abs_max != nullptr) raise_abs_max_of<T>(arguments.abs_max, larger_magnitude(0.0f, sum_row.values));
   if (lane == 0) arguments.log_sum_exp[stats] = maximum + logf(sum);
 }
 

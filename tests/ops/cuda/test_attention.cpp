@@ -219,6 +219,7 @@ OpCase<op::AttentionForward<Tensor>> attention_forward_case(Backend& backend, co
                  .offsets = shape_only(DType::kI32, {c.shape().max_documents + 1}),
                  .num_documents = shape_only(DType::kI32, {1}),
                  .scratch = scratch_of(bytes),
+                 .abs_max = {},
                  .shape = c.shape()},
           .inputs = c.inputs(seed)};
 }
