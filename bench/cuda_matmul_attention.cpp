@@ -175,10 +175,16 @@ std::vector<AttentionCase> attention_cases() {
   return cases;
 }
 
-/// Shapes of whole models: 3B, 1B (also one document of 128k tokens), 160M, 1.6B; an odd length; a window.
+/// Shapes of whole models: 3B at five lengths, 1B (also one document of 128k tokens), 160M, 1.6B; heads that share no
+/// keys, an odd length, a window.
 std::vector<AttentionCase> backward_cases() {
-  return {{4, 4096, 24, 8, 128, 0}, {4, 4096, 32, 8, 64, 0},   {16, 2048, 12, 12, 64, 0},    {8, 1024, 25, 25, 64, 0},
-          {4, 4097, 24, 8, 128, 0}, {1, 16384, 24, 8, 128, 0}, {1, 16384, 24, 8, 128, 4096}, {1, 131072, 32, 8, 64, 0}};
+  std::vector<AttentionCase> cases;
+  for (const int length : {1024, 2048, 4096, 8192, 16384}) cases.push_back({16384 / length, length, 24, 8, 128, 0});
+  const AttentionCase others[] = {{4, 4096, 24, 24, 128, 0},    {4, 4097, 24, 8, 128, 0}, {4, 4096, 32, 8, 64, 0},
+                                  {16, 2048, 12, 12, 64, 0},    {8, 1024, 25, 25, 64, 0}, {4, 4097, 32, 8, 64, 0},
+                                  {1, 16384, 24, 8, 128, 4096}, {1, 131072, 32, 8, 64, 0}};
+  cases.insert(cases.end(), std::begin(others), std::end(others));
+  return cases;
 }
 
 /// 4 T^2 D H / 2 for the causal half; windows counted exactly.

@@ -42,9 +42,6 @@ void refuse_unsupported(const RunConfig& config) {
     throw ConfigError(key, "is not supported yet", value_text(*fields.find(key)), expected);
   };
   if (config.task != Task::kPretrain) refuse("task", "\"pretrain\"");
-  if (config.cluster.cp > 1 && wants_cuda(config)) {
-    throw ConfigError("cluster.cp", "has no kernels on GPUs yet", config.cluster.cp, 1, "or set device.kind = \"cpu\"");
-  }
   if (config.train.eval_every > 0 && config.data.source == DataSource::kSynthetic && config.train.eval_batches == 0) {
     throw ConfigError("train.eval_batches", "synthetic data has no end", 0, "1 or more");
   }

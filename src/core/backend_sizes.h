@@ -18,16 +18,10 @@ constexpr int64_t gpu_head_chunk_rows(int64_t vocab_size) {
   return rows;
 }
 
-/// Whether our Hopper kernel, rather than cuDNN's, computes attention's gradient for documents of one length (bf16,
-/// heads of 64 or 128). Measured on one H200, bench/results/2026-11-29-h200-attention-backward.json. In fixed order:
-/// heads of 64 everywhere (392 to 298 TFLOP/s at 4,096 tokens, 274 to 262 at 2,048, 224 to 208 at 1,024); heads of 128
-/// with a window (403 to 208), and from 16,384 tokens on, where speeds are within 2 % and cuDNN wants 64 times the
-/// scratch. In free order: heads of 64 from 4,096 tokens on (382 to 364).
-constexpr bool gpu_prefers_own_attention_gradient(const op::AttentionShape& shape, bool deterministic) {
-  if (shape.head_dim == 64) return deterministic || shape.max_length >= 4096;
-  if (shape.head_dim != 128 || !deterministic) return false;
-  const bool has_window = shape.window > 0 && shape.window < shape.max_length;
-  return has_window || shape.max_length >= 16384;
+/// Whether our Hopper kernel, rather than cuDNN's, computes attention's gradient for documents of one length (bf16):
+/// wherever there is one. Measured on one H200, bench/results/2026-12-01-h200-attention.txt.
+constexpr bool gpu_prefers_own_attention_gradient(const op::AttentionShape& shape) {
+  return shape.head_dim == 64 || shape.head_dim == 128;
 }
 
 /// What a GPU's driver and libraries hold beside the plan once a run is under way: context, kernels, handles, recorded

@@ -51,16 +51,19 @@ int64_t EstimatedGpuSizes::attention_backward_scratch_bytes(const op::AttentionS
   const int64_t row_sums = num_tokens * shape.num_heads * 4;
   const int64_t portable = round_up(row_sums, 256);
   if (compute != DType::kBF16 || shape.has_alibi) return portable;
-  const bool has_own = shape.head_dim == 64 || shape.head_dim == 128;
-  const int64_t own = round_up(row_sums * (shape.head_dim + 2), 256);
-  if (!shape.uniform) return has_own ? own : portable;
-  if (gpu_prefers_own_attention_gradient(shape, deterministic_)) return own;
+  if (gpu_prefers_own_attention_gradient(shape)) return round_up(row_sums * (shape.head_dim + 2), 256);
+  if (!shape.uniform) return portable;
   const int64_t query_sums = row_sums * shape.head_dim;
   const int64_t grouped = shape.num_heads == shape.num_kv_heads ? 0 : query_sums;
   if (!deterministic_) return query_sums + row_sums + grouped;
   const int64_t pairs = round_up(shape.max_length, kQueryTile) * round_up(shape.max_length, kKeyTile);
   const int64_t ordered = 2 * pairs * shape.max_documents * shape.num_heads + row_sums + grouped;
-  return ordered <= kMaxAttentionBytes ? ordered : has_own ? own : portable;
+  return ordered <= kMaxAttentionBytes ? ordered : portable;
+}
+
+int64_t EstimatedGpuSizes::attention_part_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                                                 DType) const {
+  return round_up(num_rows * shape.num_heads * 4, 256);
 }
 
 }  // namespace litespark

@@ -30,6 +30,8 @@ class EstimatedGpuSizes final : public BackendSizes {
                                           DType compute) const override;
   int64_t attention_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
                                            DType compute) const override;
+  int64_t attention_part_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                                DType compute) const override;
 
  private:
   bool deterministic_;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/cpu_conformance.h"
 #include "reference/attention.h"
+#include "support/op_case.h"
 
 namespace litespark::test {
 
@@ -175,20 +175,6 @@ void spoil_off_heads(const AttentionCase& c, OpCase<Op>& test) {
     spoil("qkv", c.qkv_columns(), int64_t{c.heads + kv_head} * c.dim);
     spoil("qkv", c.qkv_columns(), int64_t{c.heads + c.kv_heads + kv_head} * c.dim);
   }
-}
-
-/// Runs the case on one instruction set with 1, 2 and 4 threads and reports differing bits (fault:C7).
-template <class Op>
-Execution execute_on_threads(CpuIsa isa, const OpCase<Op>& test) {
-  Execution first = execute(cpu_backend(isa, 1), test);
-  for (const int threads : {2, 4}) {
-    Execution execution = execute(cpu_backend(isa, threads), test);
-    for (const auto& [name, bytes] : first.bytes) {
-      EXPECT_TRUE(execution.bytes[name] == bytes)
-          << test.name << ": " << name << " differs with " << threads << " threads";
-    }
-  }
-  return first;
 }
 
 }  // namespace litespark::test

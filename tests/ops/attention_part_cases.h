@@ -3,10 +3,14 @@
 // part, in the order of the ring, and what comes out together must be what whole attention gives.
 #pragma once
 
+#include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "ops/attention_cases.h"
+#include "support/conformance.h"
+#include "support/tolerance.h"
 
 namespace litespark::test {
 
@@ -187,6 +191,86 @@ inline std::vector<AttentionPartCase> attention_part_cases() {
     cases.back().whole.dtype = DType::kBF16;
   }
   return cases;
+}
+
+/// f32 statistics of the reference, as a kernel before this one would have left them.
+inline Values rounded(const Values& values) {
+  Values all;
+  for (const auto& [name, numbers] : values.tensors) {
+    for (const double number : numbers) all.tensors[name].push_back(round_to(DType::kF32, number));
+  }
+  return all;
+}
+
+/// What comes of bf16 operands has their rounding, though sums are left in f32: held to the rule as if they were bf16.
+inline Execution in_dtype_of(const AttentionPartCase& c, Execution execution) {
+  if (c.whole.dtype == DType::kF32) return execution;
+  for (const char* name : {"out", "dqueries", "dkeys_values"}) {
+    if (!execution.outputs.has(name)) continue;
+    execution.dtypes[name] = DType::kBF16;
+    for (double& value : execution.outputs.tensors[name]) value = round_to(DType::kBF16, value);
+  }
+  return execution;
+}
+
+/// The first rank and the last, whose chunks are furthest apart and next to each other.
+inline std::vector<int> ranks_at_the_ends(const AttentionPartCase& c) {
+  return c.ranks == 1 ? std::vector<int>{0} : std::vector<int>{0, c.ranks - 1};
+}
+
+/// The rule with twice the largest error, since the gradient of a query that sees few keys is a difference of two sums
+/// that are nearly one, and the plain loop adds both in one order; and with twice the root mean square where weights
+/// are rounded to bf16 and not only what comes out. Small samples get two roundings.
+inline void expect_gradient_rule(const std::string& name, const Execution& execution, const Values& truth,
+                                 const Values& plain) {
+  for (const auto& [tensor, expected] : truth.tensors) {
+    std::vector<double> rounded = plain.at(tensor);
+    for (double& value : rounded) value = round_to(execution.dtypes.at(tensor), value);
+    const ErrorStats ours = compare(execution.outputs.at(tensor), expected);
+    const ErrorStats usual = compare(rounded, expected);
+    const bool is_bf16 = execution.dtypes.at(tensor) == DType::kBF16;
+    const double slack = (ours.count >= 256 ? 0x1p-23 : is_bf16 ? 0x1p-8 : 0x1p-22) * ours.largest_expected;
+    EXPECT_EQ(ours.kind_mismatches, 0) << name << ": " << tensor;
+    EXPECT_LE(ours.rms, (is_bf16 ? 2 : 1.5) * usual.rms + slack) << name << ": " << tensor;
+    EXPECT_LE(ours.max_abs, 4 * usual.max_abs + slack) << name << ": " << tensor;
+  }
+}
+
+/// Reports numbers further apart than `limit` of the largest.
+inline void expect_near_all(const std::string& name, const std::vector<double>& found,
+                            const std::vector<double>& expected, double limit) {
+  ASSERT_EQ(found.size(), expected.size()) << name;
+  double largest = 0;
+  double apart = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    apart = std::max(apart, std::abs(found[i] - expected[i]));
+    ASSERT_FALSE(std::isnan(found[i])) << name << " at " << i;
+  }
+  EXPECT_LE(apart, limit * largest) << name;
+}
+
+/// All ranks' parts, which `run(case)` executes, against whole attention and its gradient.
+template <class Run>
+void expect_whole_attention(const AttentionPartCase& c, const Run& run) {
+  SCOPED_TRACE(c.name());
+  const bool is_bf16 = c.whole.dtype == DType::kBF16;
+  const auto forward = c.whole.forward(3);
+  const auto backward = c.whole.backward(3);
+  const Values whole = reference::evaluate<double>(forward.op, forward.inputs);
+  const Values gradient = reference::evaluate<double>(backward.op, backward.inputs);
+  Values found = join_forward(c, forward.inputs, run);
+  for (int64_t head = 0; head < c.whole.heads; ++head) {
+    for (int64_t row = c.whole.document_rows(); row < c.whole.rows(); ++row) {
+      double& nothing = found.tensors["log_sum_exp"][static_cast<size_t>(head * c.whole.rows() + row)];
+      EXPECT_EQ(nothing, -std::numeric_limits<double>::infinity());
+      nothing = 0;  // what whole attention leaves there
+    }
+  }
+  expect_near_all("out", found.at("out"), whole.at("out"), is_bf16 ? 8e-3 : 2e-6);
+  expect_near_all("log_sum_exp", found.at("log_sum_exp"), whole.at("log_sum_exp"), is_bf16 ? 8e-3 : 2e-6);
+  expect_near_all("dqkv", join_backward(c, backward.inputs, run).at("dqkv"), gradient.at("dqkv"),
+                  is_bf16 ? 8e-3 : 4e-6);
 }
 
 }  // namespace litespark::test

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/attention_cases.h"
+#include "ops/cpu_conformance.h"
 #include "ops/linear_shapes.h"
 #include "reference/matmul.h"
 

@@ -4,6 +4,7 @@
 
 #include "ops/attention_cases.h"
 #include "ops/backend.h"
+#include "ops/cpu_conformance.h"
 
 namespace litespark::test {
 namespace {
@@ -14,7 +15,7 @@ TEST(Attention, ForwardKeepsTheErrorRule) {  // fault:C7, fault:C8
     const Values truth = reference::evaluate<double>(test.op, test.inputs);
     const Values plain = reference::evaluate<float>(test.op, test.inputs);
     for (const CpuIsa isa : usable_isas()) {
-      expect_kernel_rule(test.name, execute_on_threads(isa, test), truth, plain);
+      expect_kernel_rule(test.name, execute_with_threads(isa, test), truth, plain);
     }
   }
 }
@@ -42,7 +43,7 @@ TEST(Attention, AlibiWeighsEqualKeysByTheirDistance) {
     }
   }
   for (const CpuIsa isa : usable_isas()) {
-    const std::vector<double> out = execute_on_threads(isa, test).outputs.at("out");
+    const std::vector<double> out = execute_with_threads(isa, test).outputs.at("out");
     for (int head = 0; head < 3; ++head) {
       double weighted = 0;
       double total = 0;
@@ -107,14 +108,14 @@ TEST(Attention, LargeLogitsStayFiniteAndRight) {
     const auto test = c.forward(2);
     const Values truth = reference::evaluate<double>(test.op, test.inputs);
     const Values plain = reference::evaluate<float>(test.op, test.inputs);
-    for (const CpuIsa isa : usable_isas()) expect_kernel_rule(test.name, execute_on_threads(isa, test), truth, plain);
+    for (const CpuIsa isa : usable_isas()) expect_kernel_rule(test.name, execute_with_threads(isa, test), truth, plain);
   }
 }
 
 TEST(Attention, RowsPastTheLastDocumentAreZero) {
   const AttentionCase c{.heads = 2, .kv_heads = 1, .dim = 8, .lengths = {70}, .tail_rows = 60, .spare_documents = 2};
   for (const CpuIsa isa : usable_isas()) {
-    const Execution execution = execute_on_threads(isa, c.forward(3));
+    const Execution execution = execute_with_threads(isa, c.forward(3));
     const std::vector<double>& out = execution.outputs.at("out");
     const std::vector<double>& log_sum_exp = execution.outputs.at("log_sum_exp");
     for (int64_t row = 70; row < c.rows(); ++row) {
@@ -129,7 +130,7 @@ TEST(Attention, RowsPastTheLastDocumentAreZero) {
 TEST(Attention, NoDocumentsGiveZeros) {
   const AttentionCase c{.heads = 1, .kv_heads = 1, .dim = 4, .lengths = {}, .tail_rows = 5, .spare_documents = 1};
   for (const CpuIsa isa : usable_isas()) {
-    const Execution execution = execute_on_threads(isa, c.forward(3));
+    const Execution execution = execute_with_threads(isa, c.forward(3));
     for (const double value : execution.outputs.at("out")) ASSERT_EQ(value, 0.0);
   }
 }
@@ -139,12 +140,12 @@ TEST(Attention, ChangingOneDocumentLeavesTheOthersBitsAlone) {
   const AttentionCase c{.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {77, 90, 40}};
   for (const CpuIsa isa : usable_isas()) {
     auto test = c.forward(4);
-    const Execution before = execute_on_threads(isa, test);
+    const Execution before = execute_with_threads(isa, test);
     std::vector<double>& qkv = test.inputs.tensors["qkv"];
     for (size_t i = static_cast<size_t>(77 * c.qkv_columns()); i < static_cast<size_t>(167 * c.qkv_columns()); ++i) {
       qkv[i] = i % 5 == 0 ? std::numeric_limits<double>::infinity() : -3.0 * qkv[i];
     }
-    const Execution after = execute_on_threads(isa, test);
+    const Execution after = execute_with_threads(isa, test);
     const std::vector<double>& old_out = before.outputs.at("out");
     const std::vector<double>& new_out = after.outputs.at("out");
     for (int64_t row = 0; row < c.rows(); ++row) {
@@ -161,7 +162,7 @@ TEST(Attention, PackedDocumentsEqualSeparateOnes) {
   const AttentionCase packed{.heads = 4, .kv_heads = 2, .dim = 16, .lengths = {65, 1, 100}};
   const auto test = packed.forward(5);
   for (const CpuIsa isa : usable_isas()) {
-    const std::vector<double> together = execute_on_threads(isa, test).outputs.at("out");
+    const std::vector<double> together = execute_with_threads(isa, test).outputs.at("out");
     int64_t row = 0;
     for (const int length : packed.lengths) {
       AttentionCase alone = packed;
@@ -170,7 +171,7 @@ TEST(Attention, PackedDocumentsEqualSeparateOnes) {
       const auto first = test.inputs.at("qkv").begin() + row * packed.qkv_columns();
       one.inputs.tensors["qkv"].assign(first, first + length * packed.qkv_columns());
       const auto out = together.begin() + row * packed.out_columns();
-      EXPECT_EQ(execute_on_threads(isa, one).outputs.at("out"),
+      EXPECT_EQ(execute_with_threads(isa, one).outputs.at("out"),
                 std::vector<double>(out, out + length * packed.out_columns()));
       row += length;
     }
@@ -183,7 +184,7 @@ TEST(Attention, ANanReachesTheQueriesThatSeeItAndNoOther) {
   // A key: element 0 of head 1 in row 70.
   test.inputs.tensors["qkv"][static_cast<size_t>(70 * c.qkv_columns() + 16)] = std::numeric_limits<double>::quiet_NaN();
   for (const CpuIsa isa : usable_isas()) {
-    const std::vector<double> out = execute_on_threads(isa, test).outputs.at("out");
+    const std::vector<double> out = execute_with_threads(isa, test).outputs.at("out");
     for (size_t row = 0; row < 100; ++row) ASSERT_EQ(std::isnan(out[row * 16]), row >= 70) << "row " << row;
   }
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/attention_cases.h"
+#include "ops/cpu_conformance.h"
 #include "support/finite_differences.h"
 
 namespace litespark::test {
@@ -14,7 +15,7 @@ TEST(AttentionBackward, KeepsTheErrorRule) {
     const auto test = c.backward(1);
     const Values truth = reference::evaluate<double>(test.op, test.inputs);
     const Values plain = reference::evaluate<float>(test.op, test.inputs);
-    for (const CpuIsa isa : usable_isas()) expect_kernel_rule(test.name, execute_on_threads(isa, test), truth, plain);
+    for (const CpuIsa isa : usable_isas()) expect_kernel_rule(test.name, execute_with_threads(isa, test), truth, plain);
   }
 }
 
@@ -41,7 +42,7 @@ TEST(AttentionBackward, LargeLogitsStayFiniteAndRight) {
   const auto test = c.backward(2);
   const Values truth = reference::evaluate<double>(test.op, test.inputs);
   const Values plain = reference::evaluate<float>(test.op, test.inputs);
-  for (const CpuIsa isa : usable_isas()) expect_kernel_rule(test.name, execute_on_threads(isa, test), truth, plain);
+  for (const CpuIsa isa : usable_isas()) expect_kernel_rule(test.name, execute_with_threads(isa, test), truth, plain);
 }
 
 // report:B13
@@ -49,14 +50,14 @@ TEST(AttentionBackward, ChangingOneDocumentLeavesTheOthersBitsAlone) {
   const AttentionCase c{.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {77, 90, 40}};
   for (const CpuIsa isa : usable_isas()) {
     auto test = c.backward(4);
-    const std::vector<double> before = execute_on_threads(isa, test).outputs.at("dqkv");
+    const std::vector<double> before = execute_with_threads(isa, test).outputs.at("dqkv");
     for (const auto& [name, columns] : {std::pair("qkv", c.qkv_columns()), std::pair("dout", c.out_columns())}) {
       std::vector<double>& values = test.inputs.tensors[name];
       for (size_t i = static_cast<size_t>(77 * columns); i < static_cast<size_t>(167 * columns); ++i) {
         values[i] = i % 5 == 0 ? std::numeric_limits<double>::infinity() : -3.0 * values[i];
       }
     }
-    const std::vector<double> after = execute_on_threads(isa, test).outputs.at("dqkv");
+    const std::vector<double> after = execute_with_threads(isa, test).outputs.at("dqkv");
     for (size_t i = 0; i < before.size(); ++i) {
       const int64_t row = static_cast<int64_t>(i) / c.qkv_columns();
       if (row >= 77 && row < 167) continue;
@@ -68,7 +69,7 @@ TEST(AttentionBackward, ChangingOneDocumentLeavesTheOthersBitsAlone) {
 TEST(AttentionBackward, RowsPastTheLastDocumentAreZero) {
   const AttentionCase c{.heads = 2, .kv_heads = 1, .dim = 8, .lengths = {70}, .tail_rows = 66, .spare_documents = 2};
   for (const CpuIsa isa : usable_isas()) {
-    const std::vector<double> dqkv = execute_on_threads(isa, c.backward(3)).outputs.at("dqkv");
+    const std::vector<double> dqkv = execute_with_threads(isa, c.backward(3)).outputs.at("dqkv");
     for (size_t i = static_cast<size_t>(70 * c.qkv_columns()); i < dqkv.size(); ++i) ASSERT_EQ(dqkv[i], 0.0);
   }
 }
@@ -78,7 +79,7 @@ TEST(AttentionBackward, DocumentsOfOneTokenPassTheGradientToTheirValue) {
   const AttentionCase c{.heads = 2, .kv_heads = 2, .dim = 16, .lengths = {1, 1, 1}};
   const auto test = c.backward(5);
   for (const CpuIsa isa : usable_isas()) {
-    const std::vector<double> dqkv = execute_on_threads(isa, test).outputs.at("dqkv");
+    const std::vector<double> dqkv = execute_with_threads(isa, test).outputs.at("dqkv");
     for (size_t row = 0; row < 3; ++row) {
       for (size_t i = 0; i < 32; ++i) {
         EXPECT_NEAR(dqkv[row * 96 + i], 0.0, 1e-5);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention against a cache: equal to the reference, equal to forward attention over the whole sequence.
 #include "ops/attention_cases.h"
+#include "ops/cpu_conformance.h"
 #include "support/tolerance.h"
 
 namespace litespark::test {
@@ -56,7 +57,7 @@ TEST(AttentionCached, KeepsTheErrorRule) {
     const auto test = c.make(1);
     const Values truth = reference::evaluate<double>(test.op, test.inputs);
     const Values plain = reference::evaluate<float>(test.op, test.inputs);
-    for (const CpuIsa isa : usable_isas()) expect_kernel_rule(test.name, execute_on_threads(isa, test), truth, plain);
+    for (const CpuIsa isa : usable_isas()) expect_kernel_rule(test.name, execute_with_threads(isa, test), truth, plain);
   }
 }
 
@@ -64,7 +65,7 @@ TEST(AttentionCached, AppendsTheNewKeysAndValuesAndNothingElse) {
   const auto test = cached_cases()[1].make(2);
   const Values truth = reference::evaluate<double>(test.op, test.inputs);
   for (const CpuIsa isa : usable_isas()) {
-    EXPECT_EQ(execute_on_threads(isa, test).outputs.at("cache"), truth.at("cache"));
+    EXPECT_EQ(execute_with_threads(isa, test).outputs.at("cache"), truth.at("cache"));
   }
 }
 
@@ -72,7 +73,7 @@ TEST(AttentionCached, TokenByTokenEqualsForwardOverTheWholeSequence) {
   const AttentionCase c{.heads = 4, .kv_heads = 2, .dim = 32, .lengths = {70}};
   const auto whole = c.forward(3);
   for (const CpuIsa isa : usable_isas()) {
-    const std::vector<double> expected = execute_on_threads(isa, whole).outputs.at("out");
+    const std::vector<double> expected = execute_with_threads(isa, whole).outputs.at("out");
     CachedCase step{.heads = c, .batch = 1, .new_tokens = 1, .capacity = 70, .past = {0}};
     std::vector<double> cache(static_cast<size_t>(70 * 2 * 2 * 32), 0.0);
     std::vector<double> actual;

@@ -7,6 +7,7 @@
 #include "ops/cpu/attention_backward_tile.h"
 #include "ops/cpu/attention_scratch.h"
 #include "ops/cpu/vec16_generic.h"
+#include "ops/cpu_conformance.h"
 #include "support/pair_math.h"
 #include "support/tolerance.h"
 

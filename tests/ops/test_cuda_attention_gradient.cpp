@@ -81,7 +81,9 @@ GradientOrder order_of(const Batch& batch, int kv_heads) {
   return gradient_order({.num_tokens = batch.tokens(),
                          .max_documents = static_cast<int>(batch.lengths.size()),
                          .uniform_length = batch.uniform() ? batch.lengths[0] : 0,
-                         .num_kv_heads = kv_heads});
+                         .num_heads = 2 * kv_heads,
+                         .num_kv_heads = kv_heads,
+                         .head_dim = 128});
 }
 
 TEST(AttentionGradient, EveryVisiblePairLiesInAVisitedPairOfTiles) {
@@ -147,7 +149,7 @@ TEST(AttentionGradient, TurnsCountEveryAdditionInTheOrderOfStarting) {
           const TileRange range = query_tiles(last, key_tile, rows);
           for (int tile = range.begin; tile < range.end; ++tile) {
             const int first = first_key_tile(batch, begins, tile * rows);
-            const int turn = order.turn(key_tile, first, tile * rows / kGradientKeyTile);
+            const int turn = GradientOrder::turn(key_tile, first);
             ASSERT_EQ(turn, (additions[{kv_head, tile}]++)) << "key tile " << key_tile << ", query tile " << tile;
           }
         }
@@ -159,13 +161,71 @@ TEST(AttentionGradient, TurnsCountEveryAdditionInTheOrderOfStarting) {
   }
 }
 
-TEST(AttentionGradient, LongWorkStartsFirstWhereHeadsFillTheDevice) {
-  const GradientOrder order =
-      gradient_order({.num_tokens = 16384, .max_documents = 16, .uniform_length = 1024, .num_kv_heads = 24});
-  EXPECT_EQ(order.sections, 16);
-  EXPECT_EQ(order.group, 1);
-  EXPECT_EQ(order.work(0).key_tile, 0);
-  EXPECT_EQ(order.work(static_cast<int>(order.slots()) - 1).key_tile, 127);
+TEST(AttentionGradient, EarlyKeysOfAFewChainsStartFirst) {
+  const GradientOrder order = gradient_order({.num_tokens = 16384,
+                                              .max_documents = 4,
+                                              .uniform_length = 4096,
+                                              .num_heads = 24,
+                                              .num_kv_heads = 8,
+                                              .head_dim = 128});
+  EXPECT_EQ(order.sections, 4);
+  EXPECT_EQ(order.tiles, 32);
+  ASSERT_EQ(order.chains_at_once, 8);  // 8 x 6.3 MB of dQ
+  for (int slot = 0; slot < 8 * 32; ++slot) {
+    EXPECT_EQ(order.work(slot).key_tile, slot / 8) << slot;
+    EXPECT_EQ(order.work(slot).kv_head, slot % 8) << slot;
+  }
+  EXPECT_EQ(order.work(8 * 32).key_tile, 32) << "then the second document";
+}
+
+TEST(AttentionGradient, ChainsAreSharedOutEvenly) {
+  const GradientOrder order = gradient_order({.num_tokens = 8192,
+                                              .max_documents = 8,
+                                              .uniform_length = 1024,
+                                              .num_heads = 25,
+                                              .num_kv_heads = 25,
+                                              .head_dim = 64});
+  EXPECT_EQ(order.chains_at_once, 50) << "200 chains, at most 64 at once";
+}
+
+// The blocks of a device, each a step a unit of time: from the last query of their keys down, a step ahead of a block
+// only where it is its turn.
+TEST(AttentionGradient, BlocksHardlyEverWaitForTheirTurn) {
+  struct Shape {
+    int documents, length, heads, kv_heads, head_dim;
+  };
+  for (const Shape& shape : {Shape{4, 4096, 24, 8, 128}, Shape{16, 2048, 12, 12, 64}, Shape{8, 1024, 25, 25, 64}}) {
+    const GradientOrder order = gradient_order({.num_tokens = shape.documents * shape.length,
+                                                .max_documents = shape.documents,
+                                                .uniform_length = shape.length,
+                                                .num_heads = shape.heads,
+                                                .num_kv_heads = shape.kv_heads,
+                                                .head_dim = shape.head_dim});
+    const int rows = gradient_query_tile(shape.head_dim);
+    const int group = shape.heads / shape.kv_heads;
+    const int tiles = shape.length / rows;
+    std::vector<int64_t> free_at(132, 0);                    // when each multiprocessor can take a block
+    std::map<std::pair<int, int>, std::vector<int64_t>> at;  // (section, head of keys) -> last addition to each step
+    int64_t work = 0;
+    for (int slot = 0; slot < order.slots(); ++slot) {
+      const auto [key_tile, kv_head] = order.work(slot);
+      const int section = key_tile / order.tiles;
+      std::vector<int64_t>& last = at[{section, kv_head}];
+      last.resize(static_cast<size_t>(tiles * group), -1);
+      const auto processor = std::min_element(free_at.begin(), free_at.end());
+      int64_t now = *processor;
+      const int first_tile = key_tile % order.tiles * kGradientKeyTile / rows;
+      for (int step = (tiles - first_tile) * group - 1; step >= 0; --step) {
+        int64_t& previous = last[static_cast<size_t>(first_tile * group + step)];
+        now = std::max(now + 1, previous + 1);
+        previous = now;
+        ++work;
+      }
+      *processor = now;
+    }
+    const int64_t end = *std::max_element(free_at.begin(), free_at.end());
+    EXPECT_LT(static_cast<double>(end), 1.12 * static_cast<double>(work) / 132) << shape.length;
+  }
 }
 
 TEST(AttentionGradient, ScratchIsLinearInTheTokens) {
@@ -204,22 +264,15 @@ TEST(AttentionChoice, OurForwardRunsWhereItWasMeasuredToBeFaster) {
   EXPECT_FALSE(hopper_forward_is_faster(64, 16384));
 }
 
-TEST(AttentionChoice, OurBackwardRunsWhereItWasMeasuredToBeFaster) {
-  const auto prefers_own = [](int head_dim, int length, int window, bool deterministic) {
+TEST(AttentionChoice, OurBackwardRunsWhereverThereIsOne) {
+  const auto prefers_own = [](int head_dim) {
     op::AttentionShape shape;
     shape.head_dim = head_dim;
-    shape.max_length = length;
-    shape.window = window;
-    return gpu_prefers_own_attention_gradient(shape, deterministic);
+    return gpu_prefers_own_attention_gradient(shape);
   };
-  EXPECT_TRUE(prefers_own(64, 1024, 0, true));
-  EXPECT_FALSE(prefers_own(64, 1024, 0, false));
-  EXPECT_TRUE(prefers_own(64, 4096, 0, false));
-  EXPECT_FALSE(prefers_own(128, 4096, 0, true));
-  EXPECT_TRUE(prefers_own(128, 16384, 0, true));
-  EXPECT_TRUE(prefers_own(128, 16384, 4096, true));
-  EXPECT_FALSE(prefers_own(128, 16384, 4096, false));
-  EXPECT_FALSE(prefers_own(96, 16384, 0, true));
+  EXPECT_TRUE(prefers_own(64));
+  EXPECT_TRUE(prefers_own(128));
+  EXPECT_FALSE(prefers_own(96));
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <climits>
+#include <map>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "ops/cuda/heuristics/attention_tiles.h"
@@ -76,6 +78,108 @@ TYPED_TEST(AttentionTilesOf, ATileWithoutAMaskIsWhollyVisible) {
         for (int key_tile = keys.begin; key_tile < keys.end; ++key_tile) {
           ASSERT_EQ(band.needs_mask(query_tile, key_tile), !visibility(band, query_tile, key_tile).all)
               << length << " " << window << " tiles " << query_tile << " " << key_tile;
+        }
+      }
+    }
+  }
+}
+
+/// Every band that two chunks of a document can make, over tiles small enough to try all pairs.
+template <class Body>
+void for_each_small_band(const Body& body) {
+  for (int length = 1; length <= 9; ++length) {
+    for (int num_keys = 1; num_keys <= 9; ++num_keys) {
+      for (const int gap : {0, 1, 2, 7}) {
+        for (const int window : {0, 1, 3, 4, 9, 14, INT_MAX}) {
+          body(CausalBandOf<4>{.length = length, .window = window, .num_keys = num_keys, .offset = num_keys + gap});
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionTiles, QueriesBehindAllKeysMeetExactlyTheTilesThatTheySee) {
+  for_each_small_band([](const CausalBandOf<4>& band) {
+    for (int query_tile = 0; query_tile < tiles_of<4>(band.length); ++query_tile) {
+      for (int key_tile = 0; key_tile < tiles_of<4>(band.num_keys); ++key_tile) {
+        const Visibility seen = visibility(band, query_tile, key_tile);
+        const TileRange keys = band.key_tiles(query_tile);
+        const TileRange queries = band.query_tiles(key_tile);
+        ASSERT_EQ(key_tile >= keys.begin && key_tile < keys.end, seen.any);
+        ASSERT_EQ(query_tile >= queries.begin && query_tile < queries.end, seen.any);
+        ASSERT_EQ(band.needs_mask(query_tile, key_tile), !seen.all);
+      }
+    }
+  });
+}
+
+TEST(AttentionTiles, AQuerysKeysAndAKeysQueriesAreOneRun) {
+  for_each_small_band([](const CausalBandOf<4>& band) {
+    for (int query = 0; query < band.length; ++query) {
+      for (int key = 0; key < band.num_keys; ++key) {
+        const bool sees = band.window == 0 || band.offset + query - key < band.window;
+        ASSERT_EQ(band.sees(query, key), sees);
+        ASSERT_EQ(query >= band.first_query(key) && query <= band.last_query(key), sees);
+      }
+    }
+  });
+}
+
+/// Two rows of a micro-batch of which 2 R chunks are dealt out to R ranks.
+struct ChunkedBatch {
+  int ranks = 2;
+  int chunk_length = 0;
+  std::vector<int> offsets;
+  int window = 0;
+
+  RowChunk chunk(int rank, int half) const {
+    const int index = half == 0 ? rank : 2 * ranks - 1 - rank;
+    return {.first = index * chunk_length, .length = chunk_length, .row = half * chunk_length};
+  }
+  bool sees(int query, int key) const {
+    for (size_t document = 0; document + 1 < offsets.size(); ++document) {
+      if (query >= offsets[document + 1]) continue;
+      return query >= offsets[document] && key >= offsets[document] && key <= query &&
+             (window == 0 || query - key < window);
+    }
+    return false;
+  }
+};
+
+/// Pairs of rows of the batch that the bands of two chunks show.
+std::vector<std::pair<int, int>> shown_pairs(const ChunkedBatch& batch, const RowChunk& queries, const RowChunk& keys) {
+  std::vector<std::pair<int, int>> pairs;
+  for (size_t document = 0; document + 1 < batch.offsets.size(); ++document) {
+    const int begin = batch.offsets[document];
+    const int end = batch.offsets[document + 1];
+    const ChunkRows own = rows_in_chunk(queries, begin, end);
+    const ChunkRows other = rows_in_chunk(keys, begin, end);
+    const CausalBandOf<4> band = band_of<4>(own, other, batch.window);
+    for (int query = 0; query < own.length; ++query) {
+      for (int key = 0; key < other.length; ++key) {
+        EXPECT_EQ(own.begin + query - queries.row, own.first + query - queries.first);
+        if (band.sees(query, key)) pairs.emplace_back(own.first + query, other.first + key);
+      }
+    }
+  }
+  return pairs;
+}
+
+TEST(AttentionTiles, ChunksOfAllRanksShowEveryVisiblePairOnce) {
+  for (const int ranks : {1, 2, 3}) {
+    for (const std::vector<int>& offsets : {std::vector<int>{0, 24}, {0, 3, 4, 17, 20}, {0, 8, 16}, {0}}) {
+      for (const int window : {0, 1, 5, 12}) {
+        const ChunkedBatch batch{
+            .ranks = ranks, .chunk_length = 24 / (2 * ranks), .offsets = offsets, .window = window};
+        std::map<std::pair<int, int>, int> shown;
+        for (int part = 0; part < 4 * ranks * ranks; ++part) {
+          const RowChunk queries = batch.chunk(part / 4 / ranks, part % 2);
+          const RowChunk keys = batch.chunk(part / 4 % ranks, part / 2 % 2);
+          if (keys.first > queries.first) continue;
+          for (const auto& pair : shown_pairs(batch, queries, keys)) ++shown[pair];
+        }
+        for (int pair = 0; pair < 24 * 24; ++pair) {
+          ASSERT_EQ((shown[{pair / 24, pair % 24}]), batch.sees(pair / 24, pair % 24) ? 1 : 0);
         }
       }
     }

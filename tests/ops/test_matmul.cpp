@@ -10,7 +10,7 @@ namespace {
 
 template <class Op>
 void expect_rule(const OpCase<Op>& test) {
-  expect_kernel_rule(test.name, execute_on_threads(CpuIsa::kAvx512Bf16, test),
+  expect_kernel_rule(test.name, execute_with_threads(CpuIsa::kAvx512Bf16, test),
                      reference::evaluate<double>(test.op, test.inputs),
                      reference::evaluate<float>(test.op, test.inputs));
 }

@@ -25,7 +25,7 @@ TEST(MatmulWeightGradient, KeepsTheErrorRule) {
   for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16, CpuIsa::kAmx}) {
     for (const LinearCase& c : weight_gradient_cases()) {
       const auto test = backward_weight_case(c, 1);
-      expect_kernel_rule(test.name, execute_on_threads(isa, test), reference::evaluate<double>(test.op, test.inputs),
+      expect_kernel_rule(test.name, execute_with_threads(isa, test), reference::evaluate<double>(test.op, test.inputs),
                          reference::evaluate<float>(test.op, test.inputs));
     }
   }
@@ -77,7 +77,7 @@ TEST(MatmulWeightGradient, ABf16GradientIsTheRoundedF32One) {
 TEST(MatmulWeightGradient, NoTokensGiveZeroOrLeaveTheSum) {
   for (const bool accumulate : {false, true}) {
     const auto test = backward_weight_case({.rows = 0, .inputs = 3, .outputs = 2, .accumulate = accumulate}, 3);
-    const std::vector<double> gradient = execute_on_threads(CpuIsa::kAvx512Bf16, test).outputs.at("dweight");
+    const std::vector<double> gradient = execute_with_threads(CpuIsa::kAvx512Bf16, test).outputs.at("dweight");
     EXPECT_EQ(gradient, accumulate ? test.inputs.at("dweight") : std::vector<double>(6, 0.0));
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoPE: the kernel error rule, positions far beyond what bf16 can count, inverse, and which heads turn.
-#include "ops/attention_cases.h"
+#include "ops/cpu_conformance.h"
 #include "ops/rope_cases.h"
 #include "support/finite_differences.h"
 
@@ -12,7 +12,7 @@ TEST(Rope, KeepsTheErrorRule) {
     const Values truth = reference::evaluate<double>(test.op, test.inputs);
     const Values plain = reference::evaluate<float>(test.op, test.inputs);
     for (const CpuIsa isa : usable_isas()) {
-      expect_kernel_rule(test.name, execute_on_threads(isa, test), truth, plain);
+      expect_kernel_rule(test.name, execute_with_threads(isa, test), truth, plain);
     }
   }
 }
@@ -20,7 +20,7 @@ TEST(Rope, KeepsTheErrorRule) {
 TEST(Rope, LeavesTheValueHeadsAlone) {
   const RopeCase c{.rows = 5, .rotated = 3, .total = 4, .dim = 10};
   const auto test = rope_case(c, {1, 2, 3, 4, 5}, 6, 3);
-  const std::vector<double> qkv = execute_on_threads(CpuIsa::kAvx512Bf16, test).outputs.at("qkv");
+  const std::vector<double> qkv = execute_with_threads(CpuIsa::kAvx512Bf16, test).outputs.at("qkv");
   for (size_t row = 0; row < 5; ++row) {
     for (size_t i = 30; i < 40; ++i) EXPECT_EQ(qkv[row * 40 + i], test.inputs.at("qkv")[row * 40 + i]);
     EXPECT_NE(qkv[row * 40], test.inputs.at("qkv")[row * 40]);
@@ -36,7 +36,7 @@ TEST(Rope, NeighbouringLargePositionsTurnDifferentlyAndRightlyInBf16) {
     for (size_t i = 0; i < 64; ++i) test.inputs.tensors["qkv"][row * 64 + i] = i < 32 ? 1.0 : 0.0;
   }
   for (const CpuIsa isa : usable_isas()) {
-    const std::vector<double> qkv = execute_on_threads(isa, test).outputs.at("qkv");
+    const std::vector<double> qkv = execute_with_threads(isa, test).outputs.at("qkv");
     for (size_t row = 0; row < 4; ++row) {
       for (size_t i = 0; i < 32; ++i) {
         const double angle = positions[row] * std::pow(10000.0, -2.0 * static_cast<double>(i) / 64);
@@ -53,9 +53,9 @@ TEST(Rope, InverseTurnsBack) {
   RopeCase c{.rows = 9, .rotated = 2, .total = 3, .dim = 16};
   auto test = rope_case(c, random_integers(9, 5, 100), 100, 5);
   const std::vector<double> before = test.inputs.at("qkv");
-  test.inputs.tensors["qkv"] = execute_on_threads(CpuIsa::kAvx512Bf16, test).outputs.at("qkv");
+  test.inputs.tensors["qkv"] = execute_with_threads(CpuIsa::kAvx512Bf16, test).outputs.at("qkv");
   test.op.inverse = true;
-  const std::vector<double> after = execute_on_threads(CpuIsa::kAvx512Bf16, test).outputs.at("qkv");
+  const std::vector<double> after = execute_with_threads(CpuIsa::kAvx512Bf16, test).outputs.at("qkv");
   for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(after[i], before[i], 1e-6);
 }
 

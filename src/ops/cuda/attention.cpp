@@ -101,9 +101,7 @@ bool AttentionLibrary::is_faster_on_hopper(const Request& request) const {
   if (!request.backward) return hopper_forward_is_faster(request.head_dim, request.max_length);
   op::AttentionShape shape;
   shape.head_dim = request.head_dim;
-  shape.max_length = request.max_length;
-  shape.window = request.window;
-  return gpu_prefers_own_attention_gradient(shape, context_.deterministic);
+  return gpu_prefers_own_attention_gradient(shape);
 }
 
 std::string AttentionLibrary::why_not_cudnn(const Request& request, const SdpaKey& key) const {
@@ -221,30 +219,29 @@ void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
   launch_attention_backward(arguments, op.qkv.dtype, context_);
 }
 
-bool attention_has_tensor_kernel(int head_dim, DType dtype) {
-  if (dtype != DType::kBF16) return false;
-  for (const int size : {16, 32, 64, 96, 128, 256}) {
-    if (size == head_dim) return true;
-  }
-  return false;
+int64_t AttentionLibrary::part_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows, bool backward) {
+  return backward ? delta_bytes(shape, num_rows) : 0;
 }
 
-void launch_attention_forward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context) {
-  if (attention_has_tensor_kernel(arguments.head_dim, dtype)) {
-    launch_attention_forward_tensor(arguments, context);
-  } else {
-    launch_attention_forward_simt(arguments, dtype, context);
-  }
+void AttentionLibrary::run(const op::AttentionPartForward<Tensor>& op) {
+  if (op.qkv.rows() == 0) return;
+  AttentionArguments arguments = part_arguments(op);
+  arguments.merged = op.out.as<float>();
+  launch_attention_forward(arguments, op.qkv.dtype, context_);
 }
 
-void launch_attention_backward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context) {
-  launch_attention_delta(arguments, dtype, context);
-  if (attention_has_tensor_kernel(arguments.head_dim, dtype)) {
-    launch_attention_backward_queries(arguments, context);
-    launch_attention_backward_keys(arguments, context);
-  } else {
-    launch_attention_backward_simt(arguments, dtype, context);
-  }
+void AttentionLibrary::run(const op::AttentionPartBackward<Tensor>& op) {
+  if (op.qkv.rows() == 0) return;
+  const int64_t scratch_bytes = op.scratch.has_value() ? op.scratch.bytes() : 0;
+  const int64_t needed = part_scratch_bytes(op.shape, op.qkv.rows(), true);
+  if (scratch_bytes < needed) throw InternalError(op.kName, "scratch too small", scratch_bytes, needed);
+  AttentionArguments arguments = part_arguments(op);
+  arguments.out = op.out.data;
+  arguments.dout = op.dout.data;
+  arguments.dqueries = op.dqueries.as<float>();
+  arguments.dkeys_values = op.dkeys_values.as<float>();
+  arguments.delta = static_cast<float*>(op.scratch.data);
+  launch_attention_backward(arguments, op.qkv.dtype, context_);
 }
 
 void AttentionLibraryDeleter::operator()(AttentionLibrary* library) const {
@@ -263,6 +260,14 @@ void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
 }
 
 void CudaBackend::run(const op::AttentionBackward<Tensor>& op) {
+  attention_->run(op);
+}
+
+void CudaBackend::run(const op::AttentionPartForward<Tensor>& op) {
+  attention_->run(op);
+}
+
+void CudaBackend::run(const op::AttentionPartBackward<Tensor>& op) {
   attention_->run(op);
 }
 

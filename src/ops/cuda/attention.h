@@ -37,6 +37,11 @@ class AttentionLibrary {
   bool measures(const op::AttentionForward<Tensor>& op);
   void run(const op::AttentionBackward<Tensor>& op);
 
+  /// The same of parts that context ranks share, for `num_rows` rows of a rank: our own kernels, whatever is asked for.
+  static int64_t part_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows, bool backward);
+  void run(const op::AttentionPartForward<Tensor>& op);
+  void run(const op::AttentionPartBackward<Tensor>& op);
+
   /// Every choice made so far: direction and shape -> "cudnn 9.19.0", "hopper" or "portable", with the reason
   /// where there is one.
   std::map<std::string, std::string> choices() const;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // delta[h, n] = sum over d of dout * out: what the backward kernels subtract from dP. One warp a (row, head).
 #include "core/checked.h"
-#include "ops/cuda/attention_portable.h"
-#include "ops/cuda/check.h"
+#include "ops/cuda/device/attention_kernel.cuh"
 #include "ops/cuda/device/reduce.cuh"
 #include "ops/cuda/device/vector.cuh"
 
@@ -12,9 +11,10 @@ namespace {
 constexpr int kWarps = 8;
 
 template <class T>
-__global__ void attention_delta_kernel(const AttentionArguments arguments, int num_on) {
+__global__ void attention_delta_kernel(const AttentionArguments arguments) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int64_t item = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpSize;
+  const int num_on = arguments.gates.num_on(0, arguments.num_heads);
   if (item >= int64_t{arguments.num_tokens} * num_on) return;
   const int64_t token = item / num_on;
   const int64_t head = arguments.query_head(static_cast<int>(item % num_on));
@@ -30,14 +30,15 @@ __global__ void attention_delta_kernel(const AttentionArguments arguments, int n
 }  // namespace
 
 void launch_attention_delta(const AttentionArguments& arguments, DType dtype, const DeviceContext& context) {
-  const int num_on = arguments.num_on();
-  const int64_t items = int64_t{arguments.num_tokens} * num_on;
+  const int64_t items = int64_t{arguments.num_tokens} * arguments.num_on();
   visit_float_dtype("attention_backward", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const auto blocks = static_cast<unsigned>(ceil_div(items, kWarps));
-    attention_delta_kernel<T><<<blocks, kWarps * kWarpSize, 0, context.stream>>>(arguments, num_on);
+    launch_kernel({.kernel = attention_delta_kernel<T>,
+                   .blocks_x = static_cast<unsigned>(ceil_div(items, kWarps)),
+                   .threads = kWarps * kWarpSize,
+                   .name = "attention_backward"},
+                  arguments, context);
   });
-  check_launch("attention_backward");
 }
 
 }  // namespace litespark::cuda

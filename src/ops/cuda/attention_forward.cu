@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward on tensor cores with mma.sync (Dao 2023, "FlashAttention-2"): a block owns 64 queries of one head
 // and walks the key tiles of its document with an online softmax; each warp owns 16 rows, so no row crosses a warp.
-#include "core/error.h"
 #include "ops/cuda/attention_portable.h"
-#include "ops/cuda/check.h"
 #include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/attention_launch.cuh"
 #include "ops/cuda/device/attention_tile.cuh"
@@ -86,6 +84,22 @@ __device__ void add_distance_bias(float (&scores)[kBlocks][4], float slope, int 
   }
 }
 
+/// Rows of no document: 0, or in a later part what stands there.
+template <int kHeadDim, bool kIsPart>
+__device__ void clear_outputs(const AttentionArguments& arguments, const DocumentTile& at, int head) {
+  const int64_t start = arguments.stats.start(head, 0, at.begin) + at.first();
+  const int64_t first = (at.begin + at.first()) * arguments.out_stride() + head * kHeadDim;
+  const int row = static_cast<int>(threadIdx.x);
+  if constexpr (kIsPart) {
+    if (!arguments.first) return;
+    clear_rows<kHeadDim>(arguments.merged + first, arguments.out_stride(), at.rows());
+    if (row < at.rows()) arguments.log_sum_exp[start + row] = -INFINITY;
+  } else {
+    clear_rows<kHeadDim>(static_cast<bf16*>(arguments.out) + first, arguments.out_stride(), at.rows());
+    if (row < at.rows()) arguments.log_sum_exp[start + row] = 0;
+  }
+}
+
 /// Of a warp's 16 rows, those from `rows` on left out.
 template <int kHeadDim>
 __device__ float largest_magnitude(const float (&out)[kHeadDim / 8][4], const float (&factor)[2], int rows) {
@@ -102,86 +116,115 @@ __device__ float largest_magnitude(const float (&out)[kHeadDim / 8][4], const fl
   return largest;
 }
 
-template <int kHeadDim, bool kHasAlibi>
-__global__ __launch_bounds__(kAttentionThreads,
-                             kHeadDim > 128 ? 1 : 3) void attention_forward_kernel(const AttentionArguments arguments) {
-  extern __shared__ __align__(16) unsigned char shared[];
-  bf16* const queries = reinterpret_cast<bf16*>(shared);
-  bf16* const keys = queries + tile_elements<kHeadDim>();
-  bf16* const values = keys + tile_elements<kHeadDim>();
-
-  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
-  const int kv_head = arguments.num_heads + head / arguments.group();
-  const DocumentTile at = find_tile(document_table(arguments), static_cast<int>(blockIdx.x));
-  if (at.rows() == 0) return;
-  const int64_t out_stride = arguments.out_stride();
-  bf16* const out_rows = static_cast<bf16*>(arguments.out) + (at.begin + at.first()) * out_stride + head * kHeadDim;
-  if (at.document < 0) {
-    clear_rows<kHeadDim>(out_rows, out_stride, at.rows());
-    const int row = static_cast<int>(threadIdx.x);
-    const int64_t start = arguments.stats.start(head, 0, at.begin) + at.first();
-    if (row < at.rows()) arguments.log_sum_exp[start + row] = 0;
-    return;
-  }
-
-  const int64_t stride = arguments.qkv_stride();
-  const bf16* const document = static_cast<const bf16*>(arguments.qkv) + at.begin * stride;
-  const bf16* const key_rows = document + kv_head * kHeadDim;
-  const bf16* const value_rows = key_rows + arguments.num_kv_heads * kHeadDim;
-  const CausalBand band{.length = at.length, .window = arguments.window};
-  const TileRange range = band.key_tiles(at.tile);
+/// Writes a warp's 16 rows, of which `state` and `out` hold what was seen, and their statistics.
+template <int kHeadDim, bool kIsPart>
+__device__ void finish_rows(const AttentionArguments& arguments, const DocumentTile& at, int head,
+                            const SoftmaxState& state, const float (&out)[kHeadDim / 8][4], bf16* staging) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp_row = static_cast<int>(threadIdx.x) / kWarpSize * 16;
-
-  load_tile<kHeadDim>(queries, document + at.first() * stride + head * kHeadDim, stride, at.rows());
-  const auto load_keys_or_values = [&](bf16* tile, const bf16* rows, int index) {
-    const int first = index * kAttentionTile;
-    load_tile<kHeadDim>(tile, rows + first * stride, stride, min(kAttentionTile, at.length - first));
-    copy_async_commit();
-  };
-  // From the diagonal to the past: the first tile that a row meets is never empty for it, except past the end.
-  load_keys_or_values(keys, key_rows, range.end - 1);
-
-  float out[kHeadDim / 8][4] = {};
-  SoftmaxState state;
-  const float scale_log2 = arguments.scale * kLog2E;
-  for (int tile = range.end - 1; tile >= range.begin; --tile) {
-    copy_async_wait<0>();
-    __syncthreads();
-    load_keys_or_values(values, value_rows, tile);
-    float scores[kBlocks][4];
-    multiply_rows<kHeadDim>(scores, queries + warp_row * padded_pitch(kHeadDim), keys);
-    if constexpr (kHasAlibi) {
-      add_distance_bias(scores, arguments.slope(head) / arguments.scale, at.first() + warp_row, tile * kAttentionTile);
-    }
-    if (band.needs_mask(at.tile, tile)) {
-      mask_scores(scores, band, at.first() + warp_row, tile * kAttentionTile);
-    }
-    softmax_step<kHeadDim>(state, scores, out, scale_log2);
-    copy_async_wait<0>();
-    __syncthreads();
-    if (tile > range.begin) load_keys_or_values(keys, key_rows, tile - 1);
-    accumulate_rows<kHeadDim>(out, scores, values);
-  }
-
-  float factor[2];
   const int64_t stats = arguments.stats.start(head, at.document, at.begin) + at.first() + warp_row;
+  RowFactors factors;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float sum = state.sum[half];
     sum += __shfl_xor_sync(kFullWarp, sum, 1);
     sum += __shfl_xor_sync(kFullWarp, sum, 2);
-    factor[half] = sum > 0 ? 1.0f / sum : 0.0f;
-    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
     const int row = lane / 4 + 8 * half;
-    if (lane % 4 == 0 && warp_row + row < at.rows()) {
-      arguments.log_sum_exp[stats + row] = state.maximum[half] * arguments.scale + logf(sum);
+    const bool exists = warp_row + row < at.rows();
+    const float maximum = state.maximum[half] * arguments.scale;
+    float log_sum_exp = 0;
+    if constexpr (kIsPart) {
+      const bool sees = sum != 0;
+      const float before = exists && !arguments.first ? arguments.log_sum_exp[stats + row] : -INFINITY;
+      const MergedRow merged = sees ? merge_row(before, maximum, sum) : MergedRow{.log_sum_exp = -INFINITY};
+      factors.factor[half] = merged.factor;
+      factors.keep[half] = merged.keep;
+      factors.writes[half] = exists && (sees || arguments.first);
+      log_sum_exp = merged.log_sum_exp;
+      __syncwarp();  // nobody reads the statistics behind who writes them
+    } else {
+      factors.factor[half] = sum > 0 ? 1.0f / sum : 0.0f;
+      factors.writes[half] = exists;
+      log_sum_exp = maximum + logf(sum);
     }
+    if (lane % 4 == 0 && factors.writes[half]) arguments.log_sum_exp[stats + row] = log_sum_exp;
   }
-  if (arguments.abs_max != nullptr) {
-    raise_abs_max_of<bf16>(arguments.abs_max, largest_magnitude<kHeadDim>(out, factor, at.rows() - warp_row));
+  const int64_t stride = arguments.out_stride();
+  const int64_t first = (at.begin + at.first() + warp_row) * stride + head * kHeadDim;
+  if constexpr (kIsPart) {
+    factors.adds = !arguments.first;
+    store_rows<kHeadDim>(arguments.merged + first, stride, at.rows() - warp_row, out, factors);
+  } else {
+    if (arguments.abs_max != nullptr) {
+      raise_abs_max_of<bf16>(arguments.abs_max, largest_magnitude<kHeadDim>(out, factors.factor, at.rows() - warp_row));
+    }
+    store_rows<kHeadDim>(static_cast<bf16*>(arguments.out) + first, stride, at.rows() - warp_row, out, factors.factor,
+                         staging);
   }
-  store_rows<kHeadDim>(out_rows + warp_row * out_stride, out_stride, at.rows() - warp_row, out, factor,
-                       queries + warp_row * padded_pitch(kHeadDim));
+}
+
+/// Blocks of a multiprocessor. Those of a part know more rows: of 96, they would not fit into a third of its registers.
+constexpr int blocks_at_a_time(int head_dim, bool is_part) {
+  if (head_dim > 128) return 1;
+  return is_part && head_dim == 96 ? 2 : 3;
+}
+
+template <int kHeadDim, bool kHasAlibi, bool kIsPart>
+__global__ __launch_bounds__(kAttentionThreads, blocks_at_a_time(kHeadDim, kIsPart)) void attention_forward_kernel(
+    const AttentionArguments arguments) {
+  bf16* const queries = reinterpret_cast<bf16*>(launched_shared());
+  bf16* const keys = queries + tile_elements<kHeadDim>();
+  bf16* const values = keys + tile_elements<kHeadDim>();
+
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
+  const int half = static_cast<int>(blockIdx.z);
+  const DocumentTile at = find_query_tile<kIsPart>(arguments, static_cast<int>(blockIdx.x), half);
+  if (at.rows() == 0) return;
+  if (at.document < 0) return clear_outputs<kHeadDim, kIsPart>(arguments, at, head);
+
+  const int64_t stride = arguments.key_stride<kIsPart>();
+  const int warp_row = static_cast<int>(threadIdx.x) / kWarpSize * 16;
+  load_tile<kHeadDim>(queries, arguments.queries_at<bf16>(at.begin + at.first()) + head * kHeadDim,
+                      arguments.qkv_stride(), at.rows());
+  float out[kHeadDim / 8][4] = {};
+  SoftmaxState state;
+  const float scale_log2 = arguments.scale * kLog2E;
+  for_each_key_run<kIsPart>(arguments, at, half, [&](const MetRows<kAttentionTile>& run) {
+    const CausalBand& band = run.band;
+    const TileRange range = band.key_tiles(at.tile);
+    if (kIsPart && range.begin == range.end) return;
+    const bf16* const key_rows = arguments.keys_at<bf16, kIsPart>(run.begin) + head / arguments.group() * kHeadDim;
+    const bf16* const value_rows = key_rows + arguments.num_kv_heads * kHeadDim;
+    const auto load_keys_or_values = [&](bf16* tile, const bf16* rows, int index) {
+      const int first = index * kAttentionTile;
+      load_tile<kHeadDim>(tile, rows + first * stride, stride, min(kAttentionTile, band.num_keys - first));
+      copy_async_commit();
+    };
+    // From the diagonal to the past: of whole attention the first tile that a row meets is never empty for it, except
+    // past the end.
+    load_keys_or_values(keys, key_rows, range.end - 1);
+    for (int tile = range.end - 1; tile >= range.begin; --tile) {
+      copy_async_wait<0>();
+      __syncthreads();
+      load_keys_or_values(values, value_rows, tile);
+      float scores[kBlocks][4];
+      multiply_rows<kHeadDim>(scores, queries + warp_row * padded_pitch(kHeadDim), keys);
+      if constexpr (kHasAlibi) {
+        add_distance_bias(scores, arguments.slope(head) / arguments.scale, band.offset + at.first() + warp_row,
+                          tile * kAttentionTile);
+      }
+      if (band.needs_mask(at.tile, tile)) {
+        mask_scores(scores, band, at.first() + warp_row, tile * kAttentionTile);
+      }
+      softmax_step<kHeadDim>(state, scores, out, scale_log2);
+      copy_async_wait<0>();
+      __syncthreads();
+      if (tile > range.begin) load_keys_or_values(keys, key_rows, tile - 1);
+      accumulate_rows<kHeadDim>(out, scores, values);
+    }
+  });
+  if constexpr (kIsPart) finish_copies();
+  finish_rows<kHeadDim, kIsPart>(arguments, at, head, state, out, queries + warp_row * padded_pitch(kHeadDim));
 }
 
 }  // namespace
@@ -189,12 +232,13 @@ __global__ __launch_bounds__(kAttentionThreads,
 void launch_attention_forward_tensor(const AttentionArguments& arguments, const DeviceContext& context) {
   visit_head_dim(arguments.head_dim, [&](auto tag) {
     constexpr int kHeadDim = decltype(tag)::value;
-    launch_tiles({.kernel = arguments.has_alibi ? attention_forward_kernel<kHeadDim, true>
-                                                : attention_forward_kernel<kHeadDim, false>,
-                  .num_heads = arguments.num_on(),
-                  .shared_bytes = 3 * tile_elements<kHeadDim>() * 2,
-                  .name = "attention_forward"},
-                 arguments, context);
+    visit_form(arguments, [&](auto has_alibi, auto is_part) {
+      launch_tiles({.kernel = attention_forward_kernel<kHeadDim, has_alibi, is_part>,
+                    .num_heads = arguments.num_on(),
+                    .shared_bytes = 3 * tile_elements<kHeadDim>() * 2,
+                    .name = "attention_forward"},
+                   arguments, context);
+    });
   });
 }
 

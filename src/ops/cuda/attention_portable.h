@@ -23,13 +23,18 @@ struct StatsLayout {
 #endif
 };
 
-/// Kernel arguments of both directions; the dtype of the void pointers is the launcher's parameter.
+/// Kernel arguments of both directions; the dtype of the void pointers is the launcher's parameter. Of whole attention,
+/// or, where `keys_values` is there, of a part that context ranks share.
 struct AttentionArguments {
   const void* qkv = nullptr;
   void* out = nullptr;
   float* log_sum_exp = nullptr;
   const void* dout = nullptr;
   void* dqkv = nullptr;
+  const void* keys_values = nullptr;  ///< a part's keys and values: those of qkv are not read
+  float* merged = nullptr;            ///< a part's `out` of the forward
+  float* dqueries = nullptr;          ///< a part's, like the next
+  float* dkeys_values = nullptr;
   float* delta = nullptr;    ///< [H, N]: rowsum(dout * out)
   float* abs_max = nullptr;  ///< of out; null: not wanted
   const int32_t* offsets = nullptr;
@@ -45,7 +50,10 @@ struct AttentionArguments {
   int uniform_length = 0;  ///< > 0: every document has this length
   bool has_alibi = false;  ///< the portable kernels alone know it
   op::HeadGates gates;
+  op::ContextPart part = {};
+  bool first = false;  ///< of a part: nothing stands in `merged`, log_sum_exp or `dqueries` yet
 
+  bool is_part() const { return keys_values != nullptr; }
   /// Heads that get blocks, and kv heads that do: those with a head that is on.
   int num_on() const { return gates.num_on(0, num_heads); }
   int num_busy_kv_heads() const { return gates.num_busy(num_kv_heads, num_heads / num_kv_heads); }
@@ -56,6 +64,24 @@ struct AttentionArguments {
   }
   __device__ int64_t out_stride() const {
     return int64_t{num_heads} * head_dim;
+  }
+  /// Row `row`, head 0; values stand K D elements behind keys.
+  template <class T>
+  __device__ const T* queries_at(int row) const {
+    return static_cast<const T*>(qkv) + row * qkv_stride();
+  }
+  template <class T>
+  __device__ const T* douts_at(int row) const {
+    return static_cast<const T*>(dout) + row * out_stride();
+  }
+  template <class T, bool kIsPart>
+  __device__ const T* keys_at(int row) const {
+    if constexpr (kIsPart) return static_cast<const T*>(keys_values) + row * key_stride<true>();
+    return queries_at<T>(row) + out_stride();
+  }
+  template <bool kIsPart>
+  __device__ int64_t key_stride() const {
+    return kIsPart ? int64_t{2} * num_kv_heads * head_dim : qkv_stride();
   }
   __device__ int group() const {
     return num_heads / num_kv_heads;
@@ -79,6 +105,28 @@ struct AttentionArguments {
 void clear_off_heads(const op::AttentionShape& shape, const Tensor& matrix, const DeviceContext& context);
 void clear_off_statistics(const op::AttentionShape& shape, const Tensor& log_sum_exp, const DeviceContext& context);
 void clear_off_gradients(const op::AttentionShape& shape, const Tensor& dqkv, const DeviceContext& context);
+
+/// What both directions of a part read. Op: AttentionPartForward or AttentionPartBackward.
+template <class Op>
+AttentionArguments part_arguments(const Op& op) {
+  const int64_t num_rows = op.qkv.rows();
+  return {.qkv = op.qkv.data,
+          .log_sum_exp = op.log_sum_exp.template as<float>(),
+          .keys_values = op.keys_values.data,
+          .offsets = op.offsets.template as<int32_t>(),
+          .num_documents = op.num_documents.template as<int32_t>(),
+          .stats = {.head_stride = num_rows},
+          .num_tokens = static_cast<int>(num_rows),
+          .num_heads = op.shape.num_heads,
+          .num_kv_heads = op.shape.num_kv_heads,
+          .head_dim = op.shape.head_dim,
+          .window = op.shape.window,
+          .scale = op.shape.scale,
+          .max_documents = op.shape.max_documents,
+          .has_alibi = op.shape.has_alibi,
+          .part = op.part,
+          .first = op.first};
+}
 
 /// Whether the tensor-core kernels serve heads of this size.
 bool attention_has_tensor_kernel(int head_dim, DType dtype);

@@ -27,7 +27,7 @@ enum class MatmulSearch {
 /// Kernels of which there are two. A default is the one that was faster on an H200, or the older where none was timed.
 struct KernelChoices {
   /// SwiGLU inside the MLP's products (Hopper), where a timing before the first step finds that faster.
-  bool swiglu_in_products = false;
+  bool swiglu_in_products = true;
   bool loss_in_clusters = false;  ///< cross-entropy: rows in the registers of a cluster of blocks (Hopper and later)
 };
 

@@ -82,7 +82,6 @@ class CudaBackend final : public Backend {
   void set_tuning(const std::map<std::string, std::string>& choices) override;
   std::unique_ptr<CapturedGraph> capture(const std::function<void()>& body) override;
 
-  using Backend::run;  // of the parts of attention, which have no kernels here
   void run(const op::EmbeddingForward<Tensor>& op) override;
   void run(const op::EmbeddingBackward<Tensor>& op) override;
   void run(const op::RmsNormForward<Tensor>& op) override;
@@ -97,6 +96,10 @@ class CudaBackend final : public Backend {
   void run(const op::Rope<Tensor>& op) override;
   void run(const op::AttentionForward<Tensor>& op) override;
   void run(const op::AttentionBackward<Tensor>& op) override;
+  void run(const op::AttentionPartForward<Tensor>& op) override;
+  void run(const op::AttentionPartBackward<Tensor>& op) override;
+  void run(const op::TakeColumns<Tensor>& op) override;
+  void run(const op::JoinColumns<Tensor>& op) override;
   void run(const op::AttentionCached<Tensor>& op) override;
   void run(const op::SwiGluForward<Tensor>& op) override;
   void run(const op::SwiGluBackward<Tensor>& op) override;

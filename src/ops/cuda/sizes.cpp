@@ -22,7 +22,6 @@ class CudaSizes final : public BackendSizes {
   int64_t beyond_plan_bytes() const override { return gpu_beyond_plan_bytes(attention_.has_cudnn()); }
   bool packs_weights(DType) const override { return false; }
   bool stages_batches() const override { return true; }
-  bool has_attention_parts() const override { return false; }
   int64_t packed_bytes(const LinearShape&, op::PackForm) const override { return 0; }
 
   Fp8Support fp8_support() const override { return has_fp8_ ? Fp8Support::kNative : Fp8Support::kNone; }
@@ -52,6 +51,14 @@ class CudaSizes final : public BackendSizes {
   int64_t attention_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens,
                                            DType compute) const override {
     return attention_.scratch_bytes(shape, num_tokens, compute, true);
+  }
+  int64_t attention_part_forward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                               DType) const override {
+    return AttentionLibrary::part_scratch_bytes(shape, num_rows, false);
+  }
+  int64_t attention_part_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
+                                                DType) const override {
+    return AttentionLibrary::part_scratch_bytes(shape, num_rows, true);
   }
 
  private:

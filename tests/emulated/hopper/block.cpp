@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <csetjmp>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -14,6 +15,7 @@
 
 EmulatedIndex threadIdx;
 EmulatedIndex blockDim;
+EmulatedBlockIndex blockIdx;
 
 namespace litespark::emulated {
 namespace {
@@ -27,8 +29,9 @@ struct Groups {
 };
 
 struct Thread {
-  ucontext_t context = {};
-  std::unique_ptr<unsigned char[]> stack = std::make_unique<unsigned char[]>(kStackBytes);
+  ucontext_t context = {};  ///< of the start
+  std::jmp_buf place = {};  ///< later on: a jump, unlike a context, asks nothing of the system
+  bool started = false;
   bool done = false;
   Groups products;
   int open_copies = 0;
@@ -54,7 +57,7 @@ struct Action {
 
 /// The blocks of a cluster; one alone is a cluster of one.
 struct Cluster {
-  ucontext_t scheduler = {};
+  std::jmp_buf scheduler = {};
   std::vector<Thread> threads;  ///< of all blocks, one after another
   size_t threads_per_block = 0;
   GridPlace place;
@@ -82,8 +85,24 @@ Thread& self() {
   return block->threads[block->current];
 }
 
+/// Memory of the i-th coroutine's stack, kept for the blocks to come.
+unsigned char* stack_of(size_t i) {
+  static std::vector<std::unique_ptr<unsigned char[]>> stacks;
+  while (stacks.size() <= i) stacks.push_back(std::make_unique_for_overwrite<unsigned char[]>(kStackBytes));
+  return stacks[i].get();
+}
+
 void back_to_scheduler() {
-  swapcontext(&self().context, &block->scheduler);
+  if (_setjmp(self().place) == 0) std::longjmp(block->scheduler, 1);
+}
+
+/// Comes back when the current thread has gone back to the scheduler.
+[[gnu::noinline]] void go_on() {
+  if (_setjmp(block->scheduler) != 0) return;
+  Thread& thread = self();
+  if (thread.started) std::longjmp(thread.place, 1);
+  thread.started = true;
+  setcontext(&thread.context);
 }
 
 void start_thread() {
@@ -91,6 +110,13 @@ void start_thread() {
   self().done = true;
   ++block->progress;
   back_to_scheduler();
+}
+
+void give_stack(Thread& thread, unsigned char* stack) {
+  getcontext(&thread.context);
+  thread.context.uc_stack.ss_sp = stack;
+  thread.context.uc_stack.ss_size = kStackBytes;
+  makecontext(&thread.context, start_thread, 0);
 }
 
 /// Does some of the asynchronous work, in any order.
@@ -127,13 +153,8 @@ std::string run_cluster(int blocks, GridPlace place, int threads, unsigned seed,
   state.body = body;
   state.lanes.resize(state.threads.size() / kWarpSize);
   state.seen.resize(state.lanes.size());
-  std::memset(shared_bytes, 0xff, sizeof shared_bytes);
-  for (Thread& thread : state.threads) {
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = thread.stack.get();
-    thread.context.uc_stack.ss_size = kStackBytes;
-    makecontext(&thread.context, start_thread, 0);
-  }
+  std::memset(shared_bytes, 0xff, static_cast<size_t>(blocks) * kSharedStride);
+  for (size_t i = 0; i < state.threads.size(); ++i) give_stack(state.threads[i], stack_of(i));
   std::mt19937& random = state.random;
   random.seed(seed);
   size_t alive = state.threads.size();
@@ -145,7 +166,7 @@ std::string run_cluster(int blocks, GridPlace place, int threads, unsigned seed,
       if (self().done) continue;
       state.rank = state.current / state.threads_per_block;
       threadIdx.x = static_cast<unsigned>(state.current % state.threads_per_block);
-      swapcontext(&state.scheduler, &self().context);
+      go_on();
       if (self().done) --alive;
     }
     do_pending(random, alive == 0);
@@ -317,6 +338,9 @@ void __syncwarp() {
 }
 int __shfl_sync(uint32_t, int value, int lane) {
   return static_cast<int>(emulated::exchange(static_cast<uint64_t>(static_cast<int64_t>(value)))[lane]);
+}
+float __shfl_sync(uint32_t, float value, int lane) {
+  return std::bit_cast<float>(static_cast<uint32_t>(emulated::exchange(std::bit_cast<uint32_t>(value))[lane]));
 }
 int __shfl_up_sync(uint32_t, int value, int distance) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -11,7 +11,11 @@
 
 // Words of CUDA C++ that a host compiler does not know.
 #define __device__
+#define __host__
+#define __global__
+#define __shared__ static
 #define __forceinline__ inline
+#define __launch_bounds__(...)
 
 namespace litespark::emulated {
 
@@ -72,6 +76,10 @@ struct EmulatedIndex {
 };
 extern EmulatedIndex threadIdx;
 extern EmulatedIndex blockDim;
+struct EmulatedBlockIndex {
+  unsigned x = 0, y = 0, z = 0;
+};
+extern EmulatedBlockIndex blockIdx;  ///< of a block that runs alone
 
 struct alignas(8) float2 {
   float x, y;
@@ -82,6 +90,9 @@ struct alignas(16) float4 {
 struct alignas(16) uint4 {
   uint32_t x, y, z, w;
 };
+inline float2 make_float2(float x, float y) {
+  return {x, y};
+}
 inline float4 make_float4(float x, float y, float z, float w) {
   return {x, y, z, w};
 }
@@ -95,6 +106,7 @@ inline int min(int a, int b) {
 void __syncthreads();
 void __syncwarp();
 int __shfl_sync(uint32_t mask, int value, int lane);
+float __shfl_sync(uint32_t mask, float value, int lane);
 int __shfl_up_sync(uint32_t mask, int value, int distance);
 float __shfl_xor_sync(uint32_t mask, float value, int distance);
 uint32_t __ballot_sync(uint32_t mask, bool value);

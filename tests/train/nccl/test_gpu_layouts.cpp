@@ -95,7 +95,7 @@ void train_rank(const Layout& layout, const Rank& place, Outcome& outcome) {
                                  .accumulation = layout.accumulation};
   Trainer trainer(executor, trainer_options, [&](uint64_t index) -> const Batch& {
     batch.reset(options.batch);
-    source.fill(index * static_cast<uint64_t>(options.data_ranks) + static_cast<uint64_t>(options.data_rank), batch);
+    source.fill(index * static_cast<uint64_t>(options.replicas()) + static_cast<uint64_t>(options.replica()), batch);
     return batch;
   });
   std::vector<StepRecord> records;
@@ -146,9 +146,10 @@ double relative_difference(const std::vector<float>& a, const std::vector<float>
 
 /// One GPU, with twice the micro-batches where two GPUs take each their own.
 Layout on_one_gpu(Layout layout) {
-  layout.accumulation *= layout.gpus / (layout.options.tensor_ranks * layout.options.stages);
+  ProgramOptions& options = layout.options;
+  layout.accumulation *= layout.gpus / (options.tensor_ranks * options.stages * options.context_ranks);
   layout.gpus = 1;
-  layout.options.tensor_ranks = layout.options.stages = 1;
+  options.tensor_ranks = options.stages = options.context_ranks = 1;
   layout.options.shards_gradients = false;
   return layout;
 }
@@ -179,6 +180,19 @@ std::vector<Layout> layouts_of_two(DType compute) {
                [](Layout& layout) {
                  layout.options.stages = 2;
                  layout.is_tied = true;
+               }),
+          make("shared micro-batches", [](Layout& layout) { layout.options.context_ranks = 2; }),
+          make("shared micro-batches, recorded, two",
+               [](Layout& layout) {
+                 layout.options.context_ranks = 2;
+                 layout.accumulation = 2;
+                 layout.records = true;
+               }),
+          make("shared micro-batches and gradients",
+               [](Layout& layout) {
+                 layout.options.context_ranks = 2;
+                 layout.options.shards_gradients = true;
+                 layout.accumulation = 2;
                }),
           make("shared replica, tied, two micro-batches", [](Layout& layout) {
             layout.options.tensor_ranks = 2;

@@ -60,12 +60,13 @@ struct GradientShared {
   bf16 values[kGradientKeyTile * kHeadDim];
   bf16 queries[kGradientStages][kQueries * kHeadDim];
   bf16 douts[kGradientStages][kQueries * kHeadDim];
-  bf16 dscores[kGradientStages][kGradientKeyTile * kQueries];  ///< rows are keys
-  float dqueries[2][kGradientTileFloats / 2];                  ///< of each warpgroup
+  bf16 dscores[2][kGradientKeyTile * kQueries];  ///< of two steps; rows are keys
+  float dqueries[2][kGradientTileFloats / 2];    ///< of each warpgroup
   float statistics[kGradientStages][2 * kQueries];
   uint64_t keys_full;
   uint64_t queries_full[kGradientStages], queries_empty[kGradientStages];
   uint64_t douts_full[kGradientStages], douts_empty[kGradientStages];
+  uint64_t dscores_full[2];
   uint64_t dqueries_full[2], dqueries_empty[2];
   int slot;
   int kv_head;    ///< of the slot; here, since the consumers' registers are all taken
@@ -93,11 +94,14 @@ __device__ GradientBlock gradient_block(const GradientArguments& arguments, int 
 template <int kHeadDim>
 __device__ void init_barriers(GradientShared<kHeadDim>& shared) {
   barrier_init(shared_address(&shared.keys_full), 1);
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kGradientStages; ++i) {
     barrier_init(shared_address(&shared.queries_full[i]), 1);
     barrier_init(shared_address(&shared.douts_full[i]), 1);
     barrier_init(shared_address(&shared.queries_empty[i]), kConsumerArrivals);
     barrier_init(shared_address(&shared.douts_empty[i]), kConsumerArrivals);
+  }
+  for (int i = 0; i < 2; ++i) {
+    barrier_init(shared_address(&shared.dscores_full[i]), kConsumerArrivals);
     barrier_init(shared_address(&shared.dqueries_full[i]), kConsumerArrivals / 2);
     barrier_init(shared_address(&shared.dqueries_empty[i]), 1);
   }
@@ -120,7 +124,7 @@ __device__ void load_steps(GradientShared<kHeadDim>& shared, const GradientArgum
       &shared.keys_full);
   const int num_query_tiles = tiles_of<kQueries>(arguments.num_tokens);
   PipelineState<kGradientStages> state;
-  for (int tile = block.query_tiles.begin; tile < block.query_tiles.end; ++tile) {
+  for (int tile = block.query_tiles.end - 1; tile >= block.query_tiles.begin; --tile) {
 #pragma unroll 1
     for (int i = 0; i < arguments.group(); ++i) {
       const int head = shared.kv_head * arguments.group() + i;
@@ -151,11 +155,10 @@ __device__ void add_dqueries(GradientShared<kHeadDim>& shared, const GradientArg
   constexpr uint32_t kHalfBytes = kGradientTileFloats / 2 * 4;
   const int num_query_tiles = tiles_of<kQueries>(arguments.num_tokens);
   uint32_t parity = 0;
-  for (int tile = block.query_tiles.begin; tile < block.query_tiles.end; ++tile) {
+  for (int tile = block.query_tiles.end - 1; tile >= block.query_tiles.begin; --tile) {
     int turn = 0;
     if constexpr (kOrdered) {
-      turn = arguments.order.turn(block.key_tile, arguments.buffers.first_key_tile[tile],
-                                  tile * kQueries / kGradientKeyTile);
+      turn = GradientOrder::turn(block.key_tile, arguments.buffers.first_key_tile[tile]);
     }
 #pragma unroll 1
     for (int i = 0; i < arguments.group(); ++i) {
@@ -300,8 +303,11 @@ __device__ void store_dscores(uint32_t tile, const uint32_t (&packed)[kQueries /
   }
 }
 
-/// This warpgroup's part of a step's dQ, for the thread that adds it.
-__device__ inline void hand_over_dqueries(float* slot, const float (&sum)[32], uint64_t* full) {
+/// This warpgroup's part of a step's dQ, for the thread that adds it, once it has taken the last one away.
+template <int kHeadDim>
+__device__ void hand_over_dqueries(GradientShared<kHeadDim>& shared, int warpgroup, int step, const float (&sum)[32]) {
+  barrier_wait(shared_address(&shared.dqueries_empty[warpgroup]), static_cast<uint32_t>((step + 1) & 1));
+  float* const slot = shared.dqueries[warpgroup];
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
 #pragma unroll
   for (int c = 0; c < 8; ++c) {
@@ -309,7 +315,13 @@ __device__ inline void hand_over_dqueries(float* slot, const float (&sum)[32], u
         make_float4(sum[4 * c], sum[4 * c + 1], sum[4 * c + 2], sum[4 * c + 3]);
   }
   async_fence();
-  release(full);
+  release(&shared.dqueries_full[warpgroup]);
+}
+
+/// Until both warpgroups' rows of dS of that step are there; at once before step 0.
+template <int kHeadDim>
+__device__ void wait_for_dscores(GradientShared<kHeadDim>& shared, int step) {
+  barrier_wait(shared_address(&shared.dscores_full[step & 1]), static_cast<uint32_t>((step >> 1) & 1));
 }
 
 /// Where a consuming thread stands.
@@ -355,8 +367,9 @@ __device__ void store_key_gradients(GradientShared<kHeadDim>& shared, const Grad
                                                  reinterpret_cast<unsigned char*>(shared.values) + staging);
 }
 
-/// A warpgroup's 64 keys against all steps of the block; there is at least one. The tensor cores' queue never runs dry:
-/// the next step's scores are issued behind this step's products, before dQ is handed over.
+/// A warpgroup's 64 keys against all steps of the block; there is at least one. dQ of a step is computed in the next
+/// one, so the two warpgroups never stop for each other's dS and may stand half a step apart: the products of one cover
+/// what the other does without tensor cores.
 template <int kHeadDim>
 __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
                               const GradientBlock& block) {
@@ -377,7 +390,6 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
   for (int i = 0; i < kHeadDim / 2; ++i) dkeys[i] = dvalues[i] = 0;
   float scores[kQueries / 2];
   PipelineState<kGradientStages> state;
-  uint32_t handed_over = 1;  // parity of the wait for the slot of dQ: free at first
 
   barrier_wait(shared_address(&shared.keys_full), 0);
   barrier_wait(shared_address(&shared.queries_full[0]), 0);
@@ -386,59 +398,60 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
   wgmma_commit();
   wgmma_wait<0>();
   hold_registers(scores);
-  int first_query = block.query_tiles.begin * kQueries;
+  int first_query = (block.query_tiles.end - 1) * kQueries;
   int head = 0;
+#pragma unroll 1
   for (int step = 0; step < steps; ++step) {
     const int stage = state.stage;
     const uint32_t queries = shared_address(shared.queries[stage]);
     const uint32_t douts = shared_address(shared.douts[stage]);
-    const uint32_t dscores = shared_address(shared.dscores[stage]);
     const float* const statistics = shared.statistics[stage] + lane_column;
-    float gradients[kQueries / 2];
-    uint32_t probabilities[kQueries / 16][4];
-    uint32_t packed[kQueries / 16][4];
-    barrier_wait(shared_address(&shared.douts_full[stage]), state.full_parity());
+    // In the first step there is no dQ yet: the product is of whatever lies there, and is dropped.
+    wait_for_dscores(shared, step - 1);
+    float dqueries[32];
     wgmma_fence();
-    issue_transposed<kHeadDim>(gradients, values + half_rows, douts);
+    issue_dqueries<kHeadDim>(dqueries, shared_address(shared.dscores[(step + 1) % 2]), keys, thread.warpgroup);
     wgmma_commit();
     rebuild_probabilities(scores, statistics, scale_log2);
     const bool masked = first_query < first_unmasked || first_query + kQueries - 1 > last_unmasked;
     if (masked) mask_columns(scores, thread.visible(first_query));
-    pack_operand(probabilities, scores);
     hold_registers(scores);
+    barrier_wait(shared_address(&shared.douts_full[stage]), state.full_parity());
+    wgmma_wait<0>();
+    hold_registers(dqueries);
+    if (step > 0) hand_over_dqueries(shared, thread.warpgroup, step - 1, dqueries);
+    float gradients[kQueries / 2];
+    wgmma_fence();
+    issue_transposed<kHeadDim>(gradients, values + half_rows, douts);
+    wgmma_commit();
+    uint32_t probabilities[kQueries / 16][4];
+    uint32_t packed[kQueries / 16][4];
     wgmma_wait<0>();
     hold_registers(gradients);
     differentiate(gradients, scores, statistics + kQueries);
     if (masked) mask_columns(gradients, thread.visible(first_query));
     pack_operand(packed, gradients);
-    store_dscores<kQueries>(dscores, packed, thread.warp_row);
+    pack_operand(probabilities, scores);
+    store_dscores<kQueries>(shared_address(shared.dscores[step % 2]), packed, thread.warp_row);
     async_fence();
+    release(&shared.dscores_full[step % 2]);
     hold_registers(dvalues);
+    hold_registers(dkeys);
     wgmma_fence();
     issue_key_sum<kHeadDim>(dvalues, probabilities, douts);
     wgmma_commit();
-    named_barrier<1, kConsumerThreads>();
-    float dqueries[32];
-    hold_registers(dkeys);
-    wgmma_fence();
-    issue_dqueries<kHeadDim>(dqueries, dscores, keys, thread.warpgroup);
-    wgmma_commit();
     issue_key_sum<kHeadDim>(dkeys, packed, queries);
     wgmma_commit();
-    wgmma_wait<2>();
-    hold_registers(dvalues);
-    release(&shared.douts_empty[stage]);
     state.advance();
     if (step + 1 < steps) barrier_wait(shared_address(&shared.queries_full[state.stage]), state.full_parity());
     // Behind the last step this computes scores of a stale tile, which nobody reads: cheaper than a branch.
+    hold_registers(scores);
     wgmma_fence();
     issue_transposed<kHeadDim>(scores, keys + half_rows, shared_address(shared.queries[state.stage]));
     wgmma_commit();
     wgmma_wait<2>();
-    hold_registers(dqueries);
-    barrier_wait(shared_address(&shared.dqueries_empty[thread.warpgroup]), handed_over);
-    handed_over ^= 1;
-    hand_over_dqueries(shared.dqueries[thread.warpgroup], dqueries, &shared.dqueries_full[thread.warpgroup]);
+    hold_registers(dvalues);
+    release(&shared.douts_empty[stage]);
     wgmma_wait<1>();
     hold_registers(dkeys);
     release(&shared.queries_empty[stage]);
@@ -446,9 +459,19 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
     hold_registers(scores);
     if (++head == shared.num_heads) {
       head = 0;
-      first_query += kQueries;
+      first_query -= kQueries;
     }
   }
+  wait_for_dscores(shared, steps - 1);
+  float dqueries[32];
+  wgmma_fence();
+  issue_dqueries<kHeadDim>(dqueries, shared_address(shared.dscores[(steps + 1) % 2]), keys, thread.warpgroup);
+  wgmma_commit();
+  wgmma_wait<0>();
+  hold_registers(dkeys);
+  hold_registers(dvalues);
+  hold_registers(dqueries);
+  hand_over_dqueries(shared, thread.warpgroup, steps - 1, dqueries);
   named_barrier<1, kConsumerThreads>();
   store_key_gradients(shared, arguments, block, thread.warp_row, dkeys, dvalues);
 }
@@ -483,11 +506,11 @@ __device__ void attention_gradient_block(GradientShared<kHeadDim>& shared, const
   const bool has_steps = block.query_tiles.begin < block.query_tiles.end;
   const int role = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {
-    give_registers<24>();
+    give_registers<40>();
     if (has_steps && threadIdx.x == 0) load_steps(shared, arguments, maps, block);
     if (has_steps && threadIdx.x == kWarpSize) add_dqueries<kHeadDim, kOrdered>(shared, arguments, block);
   } else {
-    take_registers<240>();
+    take_registers<232>();
     if (!has_steps) return clear_key_gradients<kHeadDim>(shared, arguments, block);
     consume_steps(shared, arguments, block);
   }

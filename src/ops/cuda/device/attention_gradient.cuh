@@ -26,16 +26,4 @@ __device__ inline void probability_and_gradient(float& score, float& gradient, f
   gradient = probability * (gradient - row.delta);
 }
 
-/// Pointers to the packed rows that a document's gradients need.
-struct DocumentRows {
-  const bf16* qkv = nullptr;
-  const bf16* dout = nullptr;
-  bf16* dqkv = nullptr;
-
-  __device__ DocumentRows(const AttentionArguments& arguments, int begin)
-      : qkv(static_cast<const bf16*>(arguments.qkv) + begin * arguments.qkv_stride()),
-        dout(static_cast<const bf16*>(arguments.dout) + begin * arguments.out_stride()),
-        dqkv(static_cast<bf16*>(arguments.dqkv) + begin * arguments.qkv_stride()) {}
-};
-
 }  // namespace litespark::cuda

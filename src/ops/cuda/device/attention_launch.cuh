@@ -7,9 +7,9 @@
 
 #include "core/error.h"
 #include "ops/cuda/attention_portable.h"
-#include "ops/cuda/check.h"
+#include "ops/cuda/device/attention_kernel.cuh"
+#include "ops/cuda/device/attention_parts.cuh"
 #include "ops/cuda/device/attention_tile.cuh"
-#include "ops/cuda/device/document_tile.cuh"
 
 namespace litespark::cuda {
 
@@ -27,19 +27,24 @@ void visit_head_dim(int head_dim, Body&& body) {
   }
 }
 
-__host__ __device__ inline DocumentTable document_table(const AttentionArguments& arguments) {
-  return {.offsets = arguments.offsets,
-          .num_documents = arguments.num_documents,
-          .max_documents = arguments.max_documents,
-          .num_tokens = arguments.num_tokens,
-          .uniform_length = arguments.uniform_length};
+/// Calls `body(has_alibi, is_part)` with both as compile-time constants.
+template <class Body>
+void visit_form(const AttentionArguments& arguments, Body&& body) {
+  const auto visit_part = [&](auto has_alibi) {
+    if (arguments.is_part()) return body(has_alibi, std::true_type{});
+    return body(has_alibi, std::false_type{});
+  };
+  if (arguments.has_alibi) return visit_part(std::true_type{});
+  return visit_part(std::false_type{});
 }
 
-/// Blocks along x: every tile of every document, whatever the packing.
-inline unsigned tile_blocks(const AttentionArguments& arguments) {
+/// Blocks along x: every tile of every document, whatever the packing; of a part, of those of a chunk.
+template <int kTile = kAttentionTile>
+unsigned tile_blocks(const AttentionArguments& arguments) {
+  const int num_rows = arguments.num_tokens / (arguments.is_part() ? kChunksOfRank : 1);
   const int64_t blocks = arguments.uniform_length > 0
-                             ? int64_t{arguments.max_documents} * tiles_of(arguments.uniform_length)
-                             : tile_capacity(arguments.num_tokens, arguments.max_documents);
+                             ? int64_t{arguments.max_documents} * tiles_of<kTile>(arguments.uniform_length)
+                             : tile_capacity<kTile>(num_rows, arguments.max_documents);
   return static_cast<unsigned>(blocks);
 }
 
@@ -50,17 +55,16 @@ struct TileLaunch {
   std::string_view name;
 };
 
-/// One block of kAttentionThreads a (tile, head).
+/// One block of kAttentionThreads a (tile, head), and chunk of a part.
 inline void launch_tiles(const TileLaunch& launch, const AttentionArguments& arguments, const DeviceContext& context) {
-  if (launch.shared_bytes > context.shared_bytes_per_block) {
-    throw DeviceError(launch.name, "this device has too little shared memory a block", context.shared_bytes_per_block,
-                      launch.shared_bytes, "use heads of a smaller size");
-  }
-  check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.shared_bytes),
-        launch.name);
-  const dim3 grid(tile_blocks(arguments), static_cast<unsigned>(launch.num_heads));
-  launch.kernel<<<grid, kAttentionThreads, static_cast<size_t>(launch.shared_bytes), context.stream>>>(arguments);
-  check_launch(launch.name);
+  launch_kernel({.kernel = launch.kernel,
+                 .blocks_x = tile_blocks(arguments),
+                 .blocks_y = static_cast<unsigned>(launch.num_heads),
+                 .blocks_z = arguments.is_part() ? kChunksOfRank : 1u,
+                 .threads = kAttentionThreads,
+                 .shared_bytes = launch.shared_bytes,
+                 .name = launch.name},
+                arguments, context);
 }
 
 /// Launches the form of a backward kernel that loads the next tile while it works on one, where two stages fit in a

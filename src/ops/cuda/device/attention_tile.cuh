@@ -38,6 +38,12 @@ __device__ void load_tile(bf16* tile, const bf16* source, int64_t row_stride, in
   }
 }
 
+/// Waits for copies that nobody waited for: of a block whose rows meet no others.
+__device__ inline void finish_copies() {
+  copy_async_commit();
+  copy_async_wait<0>();
+}
+
 /// The A operand of columns 16 `step` .. + 15 of a warp's 16 rows.
 template <int kHeadDim>
 __device__ void load_a(uint32_t (&a)[4], const bf16* rows, int step) {
@@ -135,12 +141,44 @@ __device__ void store_rows(bf16* destination, int64_t row_stride, int rows, cons
   }
 }
 
-/// Zeros in `rows` rows of kHeadDim elements, by the whole block.
+/// A warp's 16 rows as they are, scaled likewise: alone, or in addition to `keep` times what stands there. A row whose
+/// `writes` is false is left alone, like rows from `rows` on.
+struct RowFactors {
+  float factor[2] = {1, 1};
+  float keep[2] = {0, 0};
+  bool writes[2] = {true, true};
+  bool adds = false;
+};
 template <int kHeadDim>
-__device__ void clear_rows(bf16* destination, int64_t row_stride, int rows) {
-  constexpr int kChunksPerRow = kHeadDim / 8;
+__device__ void store_rows(float* destination, int64_t row_stride, int rows, const float (&sum)[kHeadDim / 8][4],
+                           const RowFactors& factors) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const TileCoordinate at = mma_c(lane, 2 * half);
+    if (at.row >= rows || !factors.writes[half]) continue;
+    float* const row = destination + at.row * row_stride + at.column;
+#pragma unroll
+    for (int block = 0; block < kHeadDim / 8; ++block) {
+      float2 value =
+          make_float2(sum[block][2 * half] * factors.factor[half], sum[block][2 * half + 1] * factors.factor[half]);
+      if (factors.adds) {
+        const float2 before = *reinterpret_cast<const float2*>(row + 8 * block);
+        value.x += factors.keep[half] * before.x;
+        value.y += factors.keep[half] * before.y;
+      }
+      *reinterpret_cast<float2*>(row + 8 * block) = value;
+    }
+  }
+}
+
+/// Zeros in `rows` rows of kHeadDim elements, by the whole block.
+template <int kHeadDim, class T>
+__device__ void clear_rows(T* destination, int64_t row_stride, int rows) {
+  constexpr int kElements = 16 / sizeof(T);
+  constexpr int kChunksPerRow = kHeadDim / kElements;
   for (int chunk = static_cast<int>(threadIdx.x); chunk < rows * kChunksPerRow; chunk += kAttentionThreads) {
-    bf16* const at = destination + chunk / kChunksPerRow * row_stride + chunk % kChunksPerRow * 8;
+    T* const at = destination + chunk / kChunksPerRow * row_stride + chunk % kChunksPerRow * kElements;
     *reinterpret_cast<uint4*>(at) = make_uint4(0, 0, 0, 0);
   }
 }

@@ -17,18 +17,21 @@ struct DocumentTable {
   int uniform_length = 0;  ///< > 0: all documents have this length and fill the batch
 };
 
+/// The rows of document `document` in a chunk.
+__device__ inline ChunkRows document_in_chunk(const DocumentTable& table, const RowChunk& chunk, int document) {
+  return rows_in_chunk(chunk, table.offsets[document], table.offsets[document + 1]);
+}
+
+/// Tiles of the rows that `chunk` holds.
 template <int kTile = kAttentionTile>
-__device__ DocumentTileOf<kTile> find_tile(const DocumentTable& table, int slot) {
-  if (table.uniform_length > 0) return uniform_tile<kTile>(slot, table.max_documents, table.uniform_length);
+__device__ DocumentTileOf<kTile> find_tile(const DocumentTable& table, const RowChunk& chunk, int slot) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int documents = *table.num_documents;
   int tiles_before = 0;
   for (int first = 0; first < documents; first += kWarpSize) {
     const int document = first + lane;
-    const bool exists = document < documents;
-    const int begin = exists ? table.offsets[document] : 0;
-    const int length = exists ? table.offsets[document + 1] - begin : 0;
-    int through = tiles_of<kTile>(length);
+    const ChunkRows rows = document < documents ? document_in_chunk(table, chunk, document) : ChunkRows{};
+    int through = tiles_of<kTile>(rows.length);
 #pragma unroll
     for (int distance = 1; distance < kWarpSize; distance *= 2) {
       const int left = __shfl_up_sync(kFullWarp, through, distance);
@@ -37,16 +40,23 @@ __device__ DocumentTileOf<kTile> find_tile(const DocumentTable& table, int slot)
     const uint32_t reached = __ballot_sync(kFullWarp, slot < tiles_before + through);
     if (reached != 0) {
       const int owner = __ffs(static_cast<int>(reached)) - 1;
-      const int tile = slot - tiles_before - (through - tiles_of<kTile>(length));
+      const int tile = slot - tiles_before - (through - tiles_of<kTile>(rows.length));
       return {.document = first + owner,
               .tile = __shfl_sync(kFullWarp, tile, owner),
-              .begin = __shfl_sync(kFullWarp, begin, owner),
-              .length = __shfl_sync(kFullWarp, length, owner)};
+              .begin = __shfl_sync(kFullWarp, rows.begin, owner),
+              .length = __shfl_sync(kFullWarp, rows.length, owner)};
     }
     tiles_before += __shfl_sync(kFullWarp, through, kWarpSize - 1);
   }
-  const int end = documents > 0 ? table.offsets[documents] : 0;
-  return {.document = -1, .tile = slot - tiles_before, .begin = end, .length = table.num_tokens - end};
+  const ChunkRows rest = rows_in_chunk(chunk, documents > 0 ? table.offsets[documents] : 0, chunk.first + chunk.length);
+  return {.document = -1, .tile = slot - tiles_before, .begin = rest.begin, .length = rest.length};
+}
+
+/// Tiles of the whole batch.
+template <int kTile = kAttentionTile>
+__device__ DocumentTileOf<kTile> find_tile(const DocumentTable& table, int slot) {
+  if (table.uniform_length > 0) return uniform_tile<kTile>(slot, table.max_documents, table.uniform_length);
+  return find_tile<kTile>(table, {.length = table.num_tokens}, slot);
 }
 
 /// Document of row `row`; `document` is -1 past the last.

@@ -263,39 +263,54 @@ __device__ inline void load_inputs(GatedInputs& inputs, const bf16* source, int6
   }
 }
 
-/// Writes a tile's gradients of gate and up, perhaps over gate and up, of which the first batch is read before the tile
-/// is there: its memory is 700 cycles away, and a few warps have all of it to themselves.
+/// Writes the gradients of kGatedBatch of a thread's rows.
+__device__ inline void finish_batch(const GatedShared& shared, GatedInputs& inputs, bf16* destination, int64_t columns,
+                                    int tile_column, int row, int rows) {
+#pragma unroll
+  for (int i = 0; i < kGatedBatch; ++i) {
+    const int at = row + i * GatedPlace<GatedPass::kBackward>::kRowStep;
+    if (at >= rows) break;
+    keep_packed(inputs.gate[i]);
+    keep_packed(inputs.up[i]);
+    float gate[kGatedChunk];
+    float up[kGatedChunk];
+    float dh[kGatedChunk];
+    load_product(shared, at, tile_column, dh);
+#pragma unroll
+    for (int j = 0; j < kGatedChunk; ++j) {
+      const SwiGluGradient gradient = swiglu_gradient<bf16>(inputs.gate[i][j], inputs.up[i][j], dh[j]);
+      gate[j] = gradient.gate;
+      up[j] = gradient.up;
+    }
+    bf16* const out = destination + int64_t{at} * 2 * columns;
+    store_floats(out, gate);
+    store_floats(out + columns, up);
+  }
+}
+
+/// Writes a tile's gradients of gate and up, perhaps over gate and up. Those are always read a batch ahead, the first
+/// one before the tile is there: they come slowly beside the copies of operands, and three warps have little else to
+/// wait with.
 __device__ inline void finish_backward(GatedShared& shared, const GatedArguments& arguments, GatedTile tile,
                                        uint32_t parity) {
   using Place = GatedPlace<GatedPass::kBackward>;
+  constexpr int kStep = kGatedBatch * Place::kRowStep;
   const Place place = Place::of_thread();
   const int column = tile.column * Place::kColumns + place.tile_column;
   const int first = arguments.row_of_block(tile);
   const int rows = column < arguments.columns ? rows_of_tile(arguments, first) : 0;
   const int64_t start = int64_t{first} * 2 * arguments.columns + column;
-  GatedInputs inputs;
-  load_inputs(inputs, arguments.gate_up + start, arguments.columns, place.first_row, rows);
+  const bf16* const source = arguments.gate_up + start;
+  bf16* const destination = arguments.gate_up_gradient + start;
+  GatedInputs inputs[2];
+  load_inputs(inputs[0], source, arguments.columns, place.first_row, rows);
   barrier_wait(shared_address(&shared.product_full), parity);
-  for (int row = place.first_row; row < rows; row += kGatedBatch * Place::kRowStep) {
-#pragma unroll
-    for (int i = 0; i < kGatedBatch; ++i) {
-      const int at = row + i * Place::kRowStep;
-      if (at >= rows) break;
-      float gate[kGatedChunk];
-      float up[kGatedChunk];
-      float dh[kGatedChunk];
-      load_product(shared, at, place.tile_column, dh);
-#pragma unroll
-      for (int j = 0; j < kGatedChunk; ++j) {
-        const SwiGluGradient gradient = swiglu_gradient<bf16>(inputs.gate[i][j], inputs.up[i][j], dh[j]);
-        gate[j] = gradient.gate;
-        up[j] = gradient.up;
-      }
-      bf16* const out = arguments.gate_up_gradient + start + int64_t{at} * 2 * arguments.columns;
-      store_floats(out, gate);
-      store_floats(out + arguments.columns, up);
-    }
-    load_inputs(inputs, arguments.gate_up + start, arguments.columns, row + kGatedBatch * Place::kRowStep, rows);
+#pragma unroll 1
+  for (int row = place.first_row; row < rows; row += 2 * kStep) {
+    load_inputs(inputs[1], source, arguments.columns, row + kStep, rows);
+    finish_batch(shared, inputs[0], destination, arguments.columns, place.tile_column, row, rows);
+    load_inputs(inputs[0], source, arguments.columns, row + 2 * kStep, rows);
+    finish_batch(shared, inputs[1], destination, arguments.columns, place.tile_column, row + kStep, rows);
   }
 }
 

@@ -13,6 +13,12 @@ __device__ inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+/// The block's shared memory of the size that its launch asked for.
+__device__ inline unsigned char* launched_shared() {
+  extern __shared__ __align__(16) unsigned char bytes[];
+  return bytes;
+}
+
 /// c += a b.
 __device__ inline void mma_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile(

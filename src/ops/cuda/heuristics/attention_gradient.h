@@ -31,39 +31,37 @@ constexpr TileRange gradient_query_tiles(int key_tile, int last_query, int query
 
 /// Which (key tile, head of keys) the block that starts as number `slot` owns, and the order of additions to a query
 /// tile. A section is a run of key tiles that shares no query tile with another one: a document where all are whole
-/// tiles, else the batch. Within a section tiles start in groups, long work (early keys) first; within a group from the
-/// last tile to the first, because block i is then one step behind block i + 1 at every query tile, and adds after it
-/// without waiting. Additions follow the order of starting, so a block only ever waits for blocks that already run.
+/// tiles, else the batch. A chain is the key tiles of one section and head.
+///
+/// The sums of dQ do not fit the L2 cache, and adding to what is not there takes more than twice as long. So blocks
+/// that run together should add to the same query tiles at about the same time: all walk down from the last query that
+/// sees their keys, so that those of a chain set out side by side, and only a few chains are worked on at once. Of
+/// those the early keys, which have the most work, come first. Additions follow the order of starting, so a block only
+/// ever waits for blocks that already run, and those came by before it did.
 struct GradientOrder {
   int sections = 1;
   int tiles = 0;  ///< key tiles of a section
-  int group = 1;  ///< tiles of a section that are expected to run at the same time
   int num_kv_heads = 1;
+  int chains_at_once = 1;
 
   struct Work {
     int key_tile = 0;
     int kv_head = 0;
   };
 
-  constexpr int64_t slots() const { return int64_t{sections} * num_kv_heads * tiles; }
+  constexpr int chains() const { return sections * num_kv_heads; }
+  constexpr int64_t slots() const { return int64_t{chains()} * tiles; }
 
   constexpr Work work(int slot) const {
-    const int chains = sections * num_kv_heads;
-    const int chain = slot % chains;
-    const int position = slot / chains;
-    const int first = position / group * group;
-    const int last = (first + group < tiles ? first + group : tiles) - 1;
-    return {.key_tile = chain / num_kv_heads * tiles + last - (position - first), .kv_head = chain % num_kv_heads};
+    const int first_chain = slot / (chains_at_once * tiles) * chains_at_once;
+    const int together = first_chain + chains_at_once < chains() ? chains_at_once : chains() - first_chain;
+    const int chain = first_chain + slot % (chains_at_once * tiles) % together;
+    const int position = slot % (chains_at_once * tiles) / together;
+    return {.key_tile = chain / num_kv_heads * tiles + position, .kv_head = chain % num_kv_heads};
   }
 
-  /// How many blocks add to a query tile before `key_tile` does. Key tiles `first` .. `last` see the query tile.
-  constexpr int turn(int key_tile, int first, int last) const {
-    const int section = key_tile / tiles * tiles;
-    const int group_begin = section + (key_tile - section) / group * group;
-    const int group_last = group_begin + group - 1;
-    const int earlier_groups = group_begin > first ? group_begin - first : 0;
-    return earlier_groups + (group_last < last ? group_last : last) - key_tile;
-  }
+  /// How many blocks add to a query tile before `key_tile` does, `first` being the first key tile that it sees.
+  static constexpr int turn(int key_tile, int first) { return key_tile - first; }
 };
 
 /// What the order depends on. `uniform_length` > 0: all documents have that length and fill the batch.
@@ -71,19 +69,33 @@ struct GradientOrderRequest {
   int num_tokens = 0;
   int max_documents = 0;
   int uniform_length = 0;
+  int num_heads = 1;
   int num_kv_heads = 1;
+  int head_dim = 0;
 };
 
-/// Blocks that a group should hold over all sections and heads: those of an H200's 132 multiprocessors. A constant, so
-/// that the order of additions, and with it the bits, depends on the batch alone.
-inline constexpr int kGradientBlocksAtATime = 132;
+/// Key tiles in the chains that are worked on at once: four for each of an H200's 132 multiprocessors, so that none is
+/// idle while long blocks end; unless their dQ would not fit the L2 cache (50 MB); but never fewer than four chains.
+/// Constants, so that the order of additions, and with it the bits, depends on the batch alone. Measured:
+/// bench/results/2026-12-01-h200-attention-order.txt.
+inline constexpr int kGradientTilesAtOnce = 512;
+inline constexpr int64_t kGradientBytesAtOnce = int64_t{48} << 20;
+inline constexpr int kGradientChainsAtLeast = 4;
 
 constexpr GradientOrder gradient_order(const GradientOrderRequest& request) {
   const bool whole = request.uniform_length > 0 && request.uniform_length % kGradientKeyTile == 0;
   GradientOrder order{.sections = whole ? request.max_documents : 1, .num_kv_heads = request.num_kv_heads};
   order.tiles = tiles_of<kGradientKeyTile>(whole ? request.uniform_length : request.num_tokens);
-  const int chains = order.sections * order.num_kv_heads;
-  order.group = (kGradientBlocksAtATime + chains - 1) / chains;
+  if (order.slots() == 0) return order;
+  const int64_t chain_bytes =
+      int64_t{4} * order.tiles * kGradientKeyTile * request.head_dim * (request.num_heads / request.num_kv_heads);
+  const int64_t fitting = kGradientBytesAtOnce / chain_bytes;
+  int64_t at_once = (kGradientTilesAtOnce + order.tiles - 1) / order.tiles;
+  if (at_once > fitting) at_once = fitting;
+  if (at_once < kGradientChainsAtLeast) at_once = kGradientChainsAtLeast;
+  // Shared out evenly: a few chains left over would keep a few multiprocessors busy, and the others waiting.
+  const int64_t rounds = (order.chains() + at_once - 1) / at_once;
+  order.chains_at_once = static_cast<int>((order.chains() + rounds - 1) / rounds);
   return order;
 }
 

@@ -21,44 +21,89 @@ struct TileRange {
   int end = 0;
 };
 
-/// Positions count from the document's start; window 0 means no limit. Tiles of queries and keys have kTile rows.
+/// Queries and keys of one document that meet. Positions count from the first key; `offset` is that of the first query:
+/// 0 where both begin together, as in whole attention, else all keys are earlier. Window 0 means no limit. Tiles of
+/// queries and keys have kTile rows, each counted from the first.
 template <int kTile>
 struct CausalBandOf {
-  int length = 0;
+  int length = 0;  ///< queries
   int window = 0;
+  int num_keys = length;
+  int offset = 0;
 
-  constexpr bool sees(int query, int key) const {
-    return key <= query && query < length && (window == 0 || query - key < window);
+  /// Keys first_key .. last_key are what a query sees; none where the last is less than the first.
+  constexpr int first_key(int query) const {
+    const int position = offset + query;
+    return window > 0 && position >= window ? position - window + 1 : 0;
+  }
+  constexpr int last_key(int query) const {
+    if (query >= length) return -1;
+    return offset + query < num_keys ? offset + query : num_keys - 1;
+  }
+  constexpr bool sees(int query, int key) const { return key >= first_key(query) && key <= last_key(query); }
+
+  /// Queries first_query .. last_query are those that see a key.
+  constexpr int first_query(int key) const { return key > offset ? key - offset : 0; }
+  constexpr int last_query(int key) const {
+    // Written without key + window, which overflows for a window near the integer limit.
+    const bool cut = window > 0 && window < offset + length - key;
+    return (cut ? key + window - offset : length) - 1;
   }
 
-  /// Key tiles that some query of tile `tile` sees.
+  /// Key tiles that some query of tile `tile` sees; maybe none.
   constexpr TileRange key_tiles(int tile) const {
-    const int first_query = tile * kTile;
-    const int last_query = (first_query + kTile < length ? first_query + kTile : length) - 1;
-    const int first_key = window > 0 && first_query - window + 1 > 0 ? first_query - window + 1 : 0;
-    return {.begin = first_key / kTile, .end = last_query / kTile + 1};
+    const int end = tile * kTile + kTile < length ? tile * kTile + kTile : length;
+    return tiles_through(first_key(tile * kTile), last_key(end - 1));
   }
 
-  /// Query tiles that see some key of tile `tile`.
+  /// Query tiles that see some key of tile `tile`; maybe none.
   constexpr TileRange query_tiles(int tile) const {
-    const int first_key = tile * kTile;
-    const int last_key = (first_key + kTile < length ? first_key + kTile : length) - 1;
-    // Written without last_key + window, which overflows for a window near the integer limit.
-    const bool cut = window > 0 && window < length - last_key;
-    const int last_query = cut ? last_key + window - 1 : length - 1;
-    return {.begin = tile, .end = last_query / kTile + 1};
+    const int end = tile * kTile + kTile < num_keys ? tile * kTile + kTile : num_keys;
+    return tiles_through(first_query(tile * kTile), last_query(end - 1));
   }
 
   /// False when every query of the tile sees every key of the other: no element needs a test.
   constexpr bool needs_mask(int query_tile, int key_tile) const {
-    const int first_query = query_tile * kTile;
+    const int first_query = offset + query_tile * kTile;
     const int first_key = key_tile * kTile;
-    if (first_key + kTile - 1 > first_query) return true;
-    if (first_query + kTile > length) return true;
+    if (first_key + kTile - 1 > first_query || first_key + kTile > num_keys) return true;
+    if (query_tile * kTile + kTile > length) return true;
     return window > 0 && first_query + kTile - 1 - first_key >= window;
+  }
+
+ private:
+  static constexpr TileRange tiles_through(int first, int last) {
+    if (first > last) return {};
+    return {.begin = first / kTile, .end = last / kTile + 1};
   }
 };
 using CausalBand = CausalBandOf<kAttentionTile>;
+
+/// Rows [first, first + length) of the micro-batch, which stand in a tensor from row `row` on.
+struct RowChunk {
+  int first = 0;
+  int length = 0;
+  int row = 0;
+};
+
+/// The rows of a document that a chunk holds: `begin` in the tensor, `first` in the micro-batch. `length` 0: none.
+struct ChunkRows {
+  int first = 0;
+  int length = 0;
+  int begin = 0;
+};
+constexpr ChunkRows rows_in_chunk(const RowChunk& chunk, int document_begin, int document_end) {
+  const int chunk_end = chunk.first + chunk.length;
+  const int first = document_begin > chunk.first ? document_begin : chunk.first;
+  const int end = document_end < chunk_end ? document_end : chunk_end;
+  return {.first = first, .length = end > first ? end - first : 0, .begin = chunk.row + (first - chunk.first)};
+}
+
+/// What a document's rows in one chunk of queries see of its rows in a chunk of keys that is not a later one.
+template <int kTile>
+constexpr CausalBandOf<kTile> band_of(const ChunkRows& queries, const ChunkRows& keys, int window) {
+  return {.length = queries.length, .window = window, .num_keys = keys.length, .offset = queries.first - keys.first};
+}
 
 /// Blocks that surely suffice: each document's last tile may be partial, and so may the rows past the last document.
 template <int kTile = kAttentionTile>
@@ -67,12 +112,12 @@ constexpr int64_t tile_capacity(int64_t num_tokens, int64_t max_documents) {
 }
 
 /// The tile that block `slot` works on. Tiles of all documents come first, then tiles of the rows past the last one
-/// (`document` = -1), then nothing (rows() = 0).
+/// (`document` = -1), then nothing (rows() = 0). Of a chunk of the batch: the rows of documents that it holds.
 template <int kTile>
 struct DocumentTileOf {
   int document = -1;
   int tile = 0;    ///< within the document, or within the rows past the last
-  int begin = 0;   ///< first row of the document in the batch
+  int begin = 0;   ///< first row of the document in the tensor
   int length = 0;  ///< rows of the document
 
   constexpr int first() const { return tile * kTile; }

@@ -4,6 +4,8 @@
 
 namespace litespark::cuda {
 
-struct DeviceContext;
+struct DeviceContext {
+  int shared_bytes_per_block = 232448;
+};
 
 }  // namespace litespark::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "block.h"
 #include "core/bf16.h"
@@ -11,6 +12,21 @@ namespace litespark::cuda {
 
 inline uint32_t pack_bf16(float low, float high) {
   return to_bf16(low).bits | static_cast<uint32_t>(to_bf16(high).bits) << 16;
+}
+
+inline float as_float(float value) {
+  return value;
+}
+inline float as_float(bf16 value) {
+  return to_float(value);
+}
+template <class T>
+T from_float(float value) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return to_bf16(value);
+  } else {
+    return value;
+  }
 }
 
 template <class T, int kWidth>
@@ -22,6 +38,9 @@ template <int kWidth, class T>
 Pack<T, kWidth> load_pack(const T* source) {
   return *reinterpret_cast<const Pack<T, kWidth>*>(source);
 }
+
+template <class T, int kWidth>
+void keep_packed(Pack<T, kWidth>&) {}
 
 template <int kWidth>
 void load_floats(const bf16* source, float (&values)[kWidth]) {
