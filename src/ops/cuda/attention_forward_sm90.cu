@@ -4,6 +4,7 @@
 // while the softmax of the current one runs. Probabilities never leave their registers.
 #include "core/error.h"
 #include "ops/cuda/attention_portable.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/attention_launch.cuh"
 #include "ops/cuda/device/hopper_tile.cuh"
 #include "ops/cuda/device/wgmma.cuh"
@@ -131,6 +132,19 @@ struct Softmax {
   for (int i = 0; i < kScores / 2; ++i) packed[i / 4][i % 4] = pack_bf16(scores[2 * i], scores[2 * i + 1]);
 }
 
+/// Of a warp's 16 rows, those from `rows` on left out.
+template <int kCount>
+[[maybe_unused]] __device__ float largest_magnitude(const float (&out)[kCount], const float (&factor)[2], int rows) {
+  const int row = static_cast<int>(threadIdx.x) % kWarpSize / 4;
+  float largest = 0;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int half = i / 2 % 2;
+    if (row + 8 * half < rows) largest = larger_magnitude(largest, out[i] * factor[half]);
+  }
+  return largest;
+}
+
 /// A warpgroup's 64 queries against all key tiles of the range.
 template <int kHeadDim>
 __device__ void consume(Shared<kHeadDim>& shared, const AttentionArguments& arguments, const Tile& at, int head,
@@ -220,6 +234,9 @@ __device__ void consume(Shared<kHeadDim>& shared, const AttentionArguments& argu
       arguments.log_sum_exp[stats + row] = state.maximum[half] * arguments.scale + logf(sum);
     }
   }
+  if (arguments.abs_max != nullptr) {
+    raise_abs_max_of<bf16>(arguments.abs_max, largest_magnitude(out, factor, at.rows() - warp_row));
+  }
   const int64_t stride = arguments.out_stride();
   bf16* const rows = static_cast<bf16*>(arguments.out) + (at.begin + at.first() + warp_row) * stride + head * kHeadDim;
   store_accumulators<kTile, kHeadDim>(rows, stride, at.rows() - warp_row, out, factor,
@@ -257,7 +274,7 @@ __global__ __launch_bounds__(kHopperThreads,
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other architectures of a build get an empty kernel, which is never launched
   extern __shared__ __align__(16) unsigned char raw[];
   Shared<kHeadDim>& shared = align_shared<Shared<kHeadDim>>(raw);
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
   const Tile at = find_tile<kTile>(document_table(arguments), static_cast<int>(blockIdx.x));
   if (at.rows() == 0) return;
   if (at.document < 0) return clear_out<kHeadDim>(arguments, at, head);
@@ -296,7 +313,7 @@ void launch(const AttentionArguments& arguments, const DeviceContext& context) {
   const int64_t tiles = arguments.uniform_length > 0
                             ? int64_t{arguments.max_documents} * tiles_of<kTile>(arguments.uniform_length)
                             : tile_capacity<kTile>(arguments.num_tokens, arguments.max_documents);
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(arguments.num_heads));
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(arguments.num_on()));
   kernel<<<grid, kHopperThreads, aligned_shared_bytes<Shared<kHeadDim>>(), context.stream>>>(arguments, map);
   check_launch("attention_forward");
 }

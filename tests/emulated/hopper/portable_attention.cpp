@@ -65,7 +65,8 @@ AttentionArguments whole_arguments(const Op& op) {
           .scale = op.shape.scale,
           .max_documents = op.shape.max_documents,
           .uniform_length = op.shape.uniform ? op.shape.max_length : 0,
-          .has_alibi = op.shape.has_alibi};
+          .has_alibi = op.shape.has_alibi,
+          .gates = op.shape.gates};
 }
 
 void run_backward(AttentionArguments arguments, DType dtype) {
@@ -79,7 +80,9 @@ void run_backward(AttentionArguments arguments, DType dtype) {
 test::Values run_portable(const test::OpCase<op::AttentionForward<Tensor>>& test) {
   HostMemory memory(test.inputs);
   const auto op = test.op.map(memory);
-  launch_attention_forward(whole_arguments(op), op.qkv.dtype, {});
+  AttentionArguments arguments = whole_arguments(op);
+  arguments.abs_max = op.abs_max.has_value() ? op.abs_max.as<float>() : nullptr;
+  launch_attention_forward(arguments, op.qkv.dtype, {});
   return memory.outputs();
 }
 
