@@ -4,8 +4,8 @@
 // waits.
 #include <gtest/gtest.h>
 
+#include "attention_ops.h"
 #include "ops/attention_part_cases.h"
-#include "portable_attention.h"
 
 namespace litespark::test {
 namespace {

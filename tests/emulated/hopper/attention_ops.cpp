@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "portable_attention.h"
+#include "attention_ops.h"
 
 #include <map>
 #include <string>
@@ -68,6 +68,22 @@ AttentionArguments whole_arguments(const Op& op) {
           .has_alibi = op.shape.has_alibi};
 }
 
+/// Whole attention or a part, by `launch(arguments, dtype)`.
+template <class Op, class Launch>
+test::Values run_forward(const test::OpCase<Op>& test, const Launch& launch) {
+  HostMemory memory(test.inputs);
+  const auto op = test.op.map(memory);
+  AttentionArguments arguments;
+  if constexpr (requires { op.part; }) {
+    arguments = part_arguments(op);
+    arguments.merged = op.out.template as<float>();
+  } else {
+    arguments = whole_arguments(op);
+  }
+  launch(arguments, op.qkv.dtype);
+  return memory.outputs();
+}
+
 void run_backward(AttentionArguments arguments, DType dtype) {
   std::vector<float> delta(static_cast<size_t>(arguments.num_heads * arguments.num_tokens));
   arguments.delta = delta.data();
@@ -77,10 +93,16 @@ void run_backward(AttentionArguments arguments, DType dtype) {
 }  // namespace
 
 test::Values run_portable(const test::OpCase<op::AttentionForward<Tensor>>& test) {
-  HostMemory memory(test.inputs);
-  const auto op = test.op.map(memory);
-  launch_attention_forward(whole_arguments(op), op.qkv.dtype, {});
-  return memory.outputs();
+  return run_forward(test, [](const auto& arguments, DType dtype) { launch_attention_forward(arguments, dtype, {}); });
+}
+test::Values run_portable(const test::OpCase<op::AttentionPartForward<Tensor>>& test) {
+  return run_forward(test, [](const auto& arguments, DType dtype) { launch_attention_forward(arguments, dtype, {}); });
+}
+test::Values run_hopper(const test::OpCase<op::AttentionForward<Tensor>>& test) {
+  return run_forward(test, [](const auto& arguments, DType) { launch_attention_forward_hopper(arguments, {}); });
+}
+test::Values run_hopper(const test::OpCase<op::AttentionPartForward<Tensor>>& test) {
+  return run_forward(test, [](const auto& arguments, DType) { launch_attention_forward_hopper(arguments, {}); });
 }
 
 test::Values run_portable(const test::OpCase<op::AttentionBackward<Tensor>>& test) {
@@ -90,15 +112,6 @@ test::Values run_portable(const test::OpCase<op::AttentionBackward<Tensor>>& tes
   arguments.dout = op.dout.data;
   arguments.dqkv = op.dqkv.data;
   run_backward(arguments, op.qkv.dtype);
-  return memory.outputs();
-}
-
-test::Values run_portable(const test::OpCase<op::AttentionPartForward<Tensor>>& test) {
-  HostMemory memory(test.inputs);
-  const auto op = test.op.map(memory);
-  AttentionArguments arguments = part_arguments(op);
-  arguments.merged = op.out.as<float>();
-  launch_attention_forward(arguments, op.qkv.dtype, {});
   return memory.outputs();
 }
 
