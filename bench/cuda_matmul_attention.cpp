@@ -244,6 +244,7 @@ void bench_attention(Report& report, const CudaOptions& options, const std::stri
       .offsets = tensors.integers(offsets),
       .num_documents = tensors.integers({test.batch}),
       .scratch = tensors.scratch(sizes.attention_forward_scratch_bytes(shape, tokens, DType::kBF16)),
+      .abs_max = {},
       .shape = shape};
   const int64_t backward_bytes = sizes.attention_backward_scratch_bytes(shape, tokens, DType::kBF16);
   const op::AttentionBackward<Tensor> backward{.dqkv = tensors.zeros(DType::kBF16, {tokens, packed}),

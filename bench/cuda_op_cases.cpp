@@ -81,19 +81,24 @@ void add_block_ops(std::vector<BenchCase>& cases, const ModelShape& m) {
                    .op = op::SwiGluBackward<Tensor>{.dgate_up = bf16_tensor(m.tokens, 2 * m.ffn),
                                                     .dh = bf16_tensor(m.tokens, m.ffn),
                                                     .gate_up = bf16_tensor(m.tokens, 2 * m.ffn)}});
-  cases.push_back({.name = "rope",
-                   .shape = shape_text(m, m.tokens, rotated),
-                   .op = op::Rope<Tensor>{.qkv = bf16_tensor(m.tokens, qkv_columns),
-                                          .table = f32_tensor({4096, m.head_dim}),
-                                          .positions = i32_tensor(m.tokens),
-                                          .num_rotated_heads = m.heads + m.kv_heads,
-                                          .num_heads_total = m.heads + 2 * m.kv_heads,
-                                          .head_dim = m.head_dim},
-                   .integer_bound = 4096,
-                   .counted_bytes = m.tokens * rotated * 4});
+  op::Rope<Tensor> rope{.qkv = bf16_tensor(m.tokens, qkv_columns),
+                        .table = f32_tensor({4096, m.head_dim}),
+                        .positions = i32_tensor(m.tokens),
+                        .abs_max = {},
+                        .num_rotated_heads = m.heads + m.kv_heads,
+                        .num_heads_total = m.heads + 2 * m.kv_heads,
+                        .head_dim = m.head_dim};
+  const std::string shape = shape_text(m, m.tokens, rotated);
+  const auto add_rope = [&](const std::string& suffix, int64_t bytes) {
+    cases.push_back(
+        {.name = "rope", .shape = shape + suffix, .op = rope, .integer_bound = 4096, .counted_bytes = bytes});
+  };
+  add_rope("", m.tokens * rotated * 4);
+  rope.abs_max = f32_tensor({1});
+  add_rope(" measured", m.tokens * (rotated * 4 + (qkv_columns - rotated) * 2));
 }
 
-/// What 8-bit matmuls add to a block: both copies of each tensor, in one read, and the magnitudes of two of them.
+/// What 8-bit matmuls add to a block: both copies of each tensor, in one read, and magnitudes where they take a pass.
 void add_fp8_ops(std::vector<BenchCase>& cases, const ModelShape& m) {
   const auto fp8 = [](int64_t rows, int64_t columns) {
     Tensor tensor = bf16_tensor(rows, columns);
@@ -236,8 +241,12 @@ void add_optimizer(std::vector<BenchCase>& cases, int64_t size) {
                           .remainder = {},
                           .gradient = flat,
                           .state = state_tensor(),
+                          .abs_max = {},
                           .weight_decay = 0.1};
   cases.push_back({.name = "adamw", .shape = shape, .op = adamw, .counted_bytes = size * 30});
+  adamw.abs_max = f32_tensor({1});
+  cases.push_back({.name = "adamw", .shape = shape + " measured", .op = adamw, .counted_bytes = size * 30});
+  adamw.abs_max = {};
   adamw.master = {};
   adamw.remainder = remainder;
   cases.push_back({.name = "adamw", .shape = shape + " remainder", .op = adamw, .counted_bytes = size * 28});

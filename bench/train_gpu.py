@@ -6,7 +6,9 @@
 A case is MODEL:BATCH:LENGTH[:key=value,...] (keys go to Litespark as overrides), for example 3b:4:4096 or
 1b:16:4096:memory.recompute=norm-act. Time and the NVML energy counter are read at every step's line; the first steps are left
 out. tokens/s: for Litespark the median of the steps' own figures in metrics.jsonl, for PyTorch batch x length / median time
-between lines. J per 1,000 tokens from the counter over the same steps."""
+between lines. Watts are joules of the counter over the time between the first and the last line that count, J per 1,000 tokens
+watts over tokens/s: lines of steps that are issued ahead come late at first and early at last, so that joules over the number of
+lines would be too few by one step's."""
 import argparse
 import datetime
 import json
@@ -37,13 +39,12 @@ def summarise(case, rows, peak_gib):
         return {"error": f"only {len(rows)} steps"}
     times = [b[0] - a[0] for a, b in zip(used, used[1:])]
     median = statistics.median(times)
-    joules = used[-1][1] - used[0][1]
+    watts = (used[-1][1] - used[0][1]) / (used[-1][0] - used[0][0])
     tokens = batch * length
     rate = tokens / median
     return {"tokens_per_second": rate, "step_ms": median * 1e3, "spread_ms": [min(times) * 1e3, max(times) * 1e3],
             "mfu": rate * flops_per_token(model, length) / H200_BF16_FLOPS,
-            "joules_per_1000_tokens": joules / (tokens * len(times)) * 1e3,
-            "watts": joules / (used[-1][0] - used[0][0]), "sm_mhz": statistics.median(r[2] for r in used),
+            "joules_per_1000_tokens": watts / rate * 1e3, "watts": watts, "sm_mhz": statistics.median(r[2] for r in used),
             "peak_gib": peak_gib, "loss": rows[-1][3], "steps": len(rows)}
 
 
@@ -77,7 +78,8 @@ def run_litespark(binary, case, steps):
         rate, tokens = statistics.median(rates), case["batch"] * case["length"]
         result |= {"tokens_per_second": rate, "step_ms": tokens / rate * 1e3,
                    "spread_ms": [tokens / max(rates) * 1e3, tokens / min(rates) * 1e3],
-                   "mfu": rate * flops_per_token(case["model"], case["length"]) / H200_BF16_FLOPS}
+                   "mfu": rate * flops_per_token(case["model"], case["length"]) / H200_BF16_FLOPS,
+                   "joules_per_1000_tokens": result["watts"] / rate * 1e3}
     return result
 
 

@@ -30,6 +30,8 @@ ModelConfig model_of(const RunConfig& config) {
     throw ConfigError("data.seq_len", "is longer than the model's context", config.data.seq_len,
                       "at most the folder's max_position_embeddings, " + std::to_string(shape.max_position_embeddings));
   }
+  // A run decides in what it computes, as with every other key of [precision].
+  if (shape.positions == Positions::kRope) shape.rope.precision = config.precision.rope;
   return shape;
 }
 

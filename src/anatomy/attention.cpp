@@ -184,6 +184,7 @@ AttentionSpeed measure_attention(Backend& backend, const MeasureOptions& options
       .offsets = offsets,
       .num_documents = documents,
       .scratch = workspace.scratch(sizes.attention_forward_scratch_bytes(shape, rows, compute)),
+      .abs_max = {},
       .shape = shape};
   const op::AttentionBackward<Tensor> backward{
       .dqkv = workspace.zeros(compute, {rows, width}),
@@ -201,6 +202,28 @@ AttentionSpeed measure_attention(Backend& backend, const MeasureOptions& options
           .backward_seconds = time_runs(backend, options.seconds, [&] { backend.run(backward); }).best_seconds};
 }
 
+/// Time of a call in which only the first heads of every four are on.
+Table gate_table(Backend& backend, const MeasureOptions& options, const AttentionSizes& sizes, int64_t length) {
+  Table table{.key = "gates",
+              .title = "time with heads switched off, over that of all, " + std::to_string(length) + " tokens",
+              .columns = {"heads on", "share", "forward", "backward"},
+              .rows = {}};
+  op::AttentionShape shape = attention_shape(sizes, length);
+  AttentionSpeed all;
+  for (int on = 4; on > 0; --on) {
+    for (int head = 0; head < shape.num_heads; ++head) {
+      if (head % 4 >= on) shape.gates.switch_off(head);
+    }
+    const AttentionSpeed speed = measure_attention(backend, options, shape);
+    if (on == 4) all = speed;
+    const int num_on = shape.gates.num_on(0, shape.num_heads);
+    table.rows.push_back({quantity(num_on, "", 0), percent(real(num_on) / shape.num_heads),
+                          percent(speed.forward_seconds / all.forward_seconds),
+                          percent(speed.backward_seconds / all.backward_seconds)});
+  }
+  return table;
+}
+
 Chapter attention_chapter(Backend& backend, const MeasureOptions& options, const AttentionSizes& sizes) {
   std::vector<Measured> all;
   for (const int64_t length : sizes.lengths) {
@@ -215,7 +238,7 @@ Chapter attention_chapter(Backend& backend, const MeasureOptions& options, const
                                  std::to_string(sizes.kv_heads) + " of keys; " +
                                  std::string(dtype_name(options.compute))}};
   chapter.findings = findings_of(all);
-  chapter.tables = {speed_table(all), parallel_table()};
+  chapter.tables = {speed_table(all), parallel_table(), gate_table(backend, options, sizes, sizes.lengths.back())};
   return chapter;
 }
 

@@ -5,38 +5,11 @@
 #include <cmath>
 
 #include "anatomy/attention.h"
-#include "anatomy/workspace.h"
 #include "core/checked.h"
 #include "spec/model_config.h"
 
 namespace litespark::anatomy {
 namespace {
-
-/// Both directions of the rotation over all query and key heads, seconds a pass.
-double measure_rope(Backend& backend, const MeasureOptions& options, const PositionSizes& sizes) {
-  Workspace workspace(backend);
-  const int64_t rows = sizes.sequences * sizes.length;
-  const int64_t all_heads = sizes.heads + 2 * sizes.kv_heads;
-  std::vector<int32_t> places(static_cast<size_t>(rows));
-  for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int32_t>(static_cast<int64_t>(i) % sizes.length);
-  const std::vector<float> values = rope_table({}, sizes.head_dim, sizes.length);
-  const Tensor table = workspace.zeros(DType::kF32, {sizes.length, sizes.head_dim});
-  backend.copy_to_device(table.data, values.data(), table.bytes());
-  op::Rope<Tensor> rope{.qkv = workspace.numbers(options.compute, {rows, all_heads * sizes.head_dim}),
-                        .table = table,
-                        .positions = workspace.integers(places),
-                        .num_rotated_heads = static_cast<int>(sizes.heads + sizes.kv_heads),
-                        .num_heads_total = static_cast<int>(all_heads),
-                        .head_dim = static_cast<int>(sizes.head_dim)};
-  // Turning back and forth, so that the numbers stay what they are.
-  const Timing both = time_runs(backend, options.seconds, [&] {
-    rope.inverse = false;
-    backend.run(rope);
-    rope.inverse = true;
-    backend.run(rope);
-  });
-  return both.best_seconds / 2;
-}
 
 op::AttentionShape shape_of(const PositionSizes& sizes, bool has_alibi) {
   op::AttentionShape shape = attention_shape({.tokens = sizes.sequences * sizes.length,
@@ -51,13 +24,30 @@ op::AttentionShape shape_of(const PositionSizes& sizes, bool has_alibi) {
 Table error_table(int64_t head_dim) {
   Table table{.key = "angles",
               .title = "largest error of a cosine or sine, by where the sequence ends",
-              .columns = {"positions", "angle in bf16", "angle in half", "angle in f32", "cosine kept in bf16"},
+              .columns = {"positions", "angle in bf16", "angle in half", "angle in f32", "cosine kept in bf16",
+                          "cosine kept in half"},
               .rows = {}};
   for (const int64_t last : {256, 2048, 8192, 32768}) {
     const AngleErrors errors = angle_errors(head_dim, last);
     table.rows.push_back({quantity(real(last), "", 0), quantity(errors.bf16_angle, "", 4),
                           quantity(errors.fp16_angle, "", 4), quantity(errors.f32_angle, "", 6),
-                          quantity(errors.bf16_table, "", 4)});
+                          quantity(errors.bf16_table, "", 4), quantity(errors.fp16_table, "", 5)});
+  }
+  return table;
+}
+
+Table precision_table(const PositionSizes& sizes, const std::vector<std::pair<std::string, RopeCost>>& costs) {
+  Table table{.key = "precision",
+              .title =
+                  "cosines and sines by precision.rope, rotated by the op of training: rms errors of f32 values and "
+                  "of this run's dtype over the values' rms, largest error of q k over |q| |k|",
+              .columns = {"precision.rope", "table", "ns/token", "error, f32", "error, rounded", "error of q k"},
+              .rows = {}};
+  for (const auto& [name, cost] : costs) {
+    const double nanoseconds = 1e9 * cost.seconds / real(sizes.sequences * sizes.length);
+    table.rows.push_back({words(name), bytes_value(cost.table_bytes), quantity(nanoseconds, "", 2),
+                          quantity(cost.f32_error, "", 8), quantity(cost.compute_error, "", 6),
+                          quantity(cost.score_error, "", 8)});
   }
   return table;
 }
@@ -111,7 +101,7 @@ std::vector<Finding> findings_of(const PositionSizes& sizes, double rope_seconds
        .published = "RoPE in FP16",
        .advice =
            "make angles in f32 or wider whatever the values' dtype is: bf16 cannot tell position 257 from 256 and "
-           "half precision has no odd numbers past 2048"}};
+           "half precision has no odd numbers past 2048; their cosines may be kept in 16 bits (precision.rope)"}};
 }
 
 }  // namespace
@@ -141,13 +131,17 @@ AngleErrors angle_errors(int64_t head_dim, int64_t last_position) {
       errors.f32_angle = std::max(errors.f32_angle, distance(exact, angle_in(position, frequency, 24)));
       const double cosine = std::cos(exact);
       errors.bf16_table = std::max(errors.bf16_table, std::abs(rounded_to_bits(cosine, 8) - cosine));
+      errors.fp16_table = std::max(errors.fp16_table, std::abs(rounded_to_bits(cosine, 11) - cosine));
     }
   }
   return errors;
 }
 
 Chapter positions_chapter(Backend& backend, const MeasureOptions& options, const PositionSizes& sizes) {
-  const double rope = measure_rope(backend, options, sizes);
+  std::vector<std::pair<std::string, RopeCost>> costs;
+  for (const RopePrecision precision : {RopePrecision::kF32, RopePrecision::kBF16, RopePrecision::kF16}) {
+    costs.emplace_back(rope_precision_name(precision), measure_rope(backend, options, sizes, precision));
+  }
   const AttentionSpeed plain = measure_attention(backend, options, shape_of(sizes, false));
   const AttentionSpeed alibi = measure_attention(backend, options, shape_of(sizes, true));
   Chapter chapter{.name = "positions", .title = "rotary positions and ALiBi"};
@@ -157,8 +151,8 @@ Chapter positions_chapter(Backend& backend, const MeasureOptions& options, const
                    {"definitions",
                     "model.positions = \"rope\" (Su et al. 2021) and \"alibi\" (Press et al. 2022); the "
                     "source's kernel divides theta the wrong way round and takes pos % 2 in its exponent"}};
-  chapter.findings = findings_of(sizes, rope, plain, alibi);
-  chapter.tables = {error_table(sizes.head_dim)};
+  chapter.findings = findings_of(sizes, costs.front().second.seconds, plain, alibi);
+  chapter.tables = {error_table(sizes.head_dim), precision_table(sizes, costs)};
   return chapter;
 }
 

@@ -73,7 +73,7 @@ std::vector<float> Workspace::floats(const Tensor& tensor) const {
   }
   std::vector<bf16> narrow(values.size());
   backend_.copy_to_host(narrow.data(), tensor.data, tensor.bytes());
-  std::transform(narrow.begin(), narrow.end(), values.begin(), to_float);
+  std::transform(narrow.begin(), narrow.end(), values.begin(), [](bf16 value) { return to_float(value); });
   return values;
 }
 

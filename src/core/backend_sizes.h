@@ -24,6 +24,13 @@ constexpr bool gpu_prefers_own_attention_gradient(const op::AttentionShape& shap
   return shape.head_dim == 64 || shape.head_dim == 128;
 }
 
+/// Whether tapes for a Hopper GPU have SwiGLU inside the MLP's products: where there is a kernel for it. Which of both
+/// ways runs is timed before the first step, and changes neither memory nor results.
+constexpr bool gpu_joins_swiglu(DType compute, int64_t hidden, int64_t intermediate) {
+  constexpr int64_t kVector = 8;  // bf16 of 16 bytes
+  return compute == DType::kBF16 && hidden % kVector == 0 && intermediate % kVector == 0;
+}
+
 /// What a GPU's driver and libraries hold beside the plan once a run is under way: context, kernels, handles, recorded
 /// graphs. Predictions, and the only place for them; a run measures its own and prints it beside them. With cuDNN, from
 /// bench/results/2026-11-29-h200-train.json: in eight cases of four models the board held 1,159 to 1,162 MiB beside the

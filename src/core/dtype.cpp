@@ -11,7 +11,8 @@ int64_t dtype_bytes(DType dtype) {
     case DType::kI32: return 4;
     case DType::kI64: return 8;
     case DType::kU8: return 1;
-    case DType::kU16: return 2;
+    case DType::kU16:
+    case DType::kF16: return 2;
     case DType::kE4M3:
     case DType::kE5M2: return 1;
   }
@@ -29,6 +30,7 @@ std::string_view dtype_name(DType dtype) {
     case DType::kU16: return "u16";
     case DType::kE4M3: return "e4m3";
     case DType::kE5M2: return "e5m2";
+    case DType::kF16: return "f16";
   }
   throw InternalError("dtype_name", "unknown dtype", static_cast<int>(dtype), "a DType");
 }

@@ -7,15 +7,16 @@
 
 #include "core/bf16.h"
 #include "core/error.h"
+#include "core/fp16.h"
 
 namespace litespark {
 
-enum class DType : uint8_t { kF32, kBF16, kF64, kI32, kI64, kU8, kU16, kE4M3, kE5M2 };
+enum class DType : uint8_t { kF32, kBF16, kF64, kI32, kI64, kU8, kU16, kE4M3, kE5M2, kF16 };
 
 /// Bytes of one element.
 int64_t dtype_bytes(DType dtype);
 
-/// "f32", "bf16", "f64", "i32", "i64", "u8", "u16", "e4m3", "e5m2".
+/// "f32", "bf16", "f64", "i32", "i64", "u8", "u16", "e4m3", "e5m2", "f16".
 std::string_view dtype_name(DType dtype);
 
 /// Accepts "f32" and "bf16", also as "fp32", "float32", "bfloat16"; throws ConfigError otherwise.
@@ -41,6 +42,9 @@ inline float load_float(float value) {
   return value;
 }
 inline float load_float(bf16 value) {
+  return to_float(value);
+}
+inline float load_float(fp16 value) {
   return to_float(value);
 }
 inline void store_float(float& out, float value) {

@@ -219,6 +219,14 @@ bool same_scaling(const RopeConfig& a, const RopeConfig& b) {
          a.original_max_position_embeddings == b.original_max_position_embeddings;
 }
 
+RopePrecision read_rope_precision(const JsonFields& fields) {
+  const std::string name = fields.get_string(kRopePrecisionKey, rope_precision_name(RopePrecision::kF32));
+  for (const RopePrecision precision : {RopePrecision::kF32, RopePrecision::kBF16, RopePrecision::kF16}) {
+    if (rope_precision_name(precision) == name) return precision;
+  }
+  throw ConfigError(fields.label(kRopePrecisionKey), "is not supported", quote(name), "fp32, bf16 or fp16");
+}
+
 RopeConfig read_rope(const JsonFields& fields, std::string_view where) {
   const json* const flat = fields.find_object("rope_scaling");
   const json* const nested = fields.find_object("rope_parameters");
@@ -247,6 +255,7 @@ RopeConfig read_rope(const JsonFields& fields, std::string_view where) {
     theta = value;
   }
   rope.theta = theta.value_or(kDefaultRopeTheta);
+  rope.precision = read_rope_precision(fields);
   return rope;
 }
 

@@ -15,6 +15,10 @@ namespace litespark {
 /// trained with rotary positions.
 inline constexpr std::string_view kAlibiModelType = "litespark_alibi_llama";
 
+/// In what cosines and sines of the rotary angles were kept in training; absent: fp32. Other programs have no such key
+/// and round them to whatever they compute in.
+inline constexpr const char* kRopePrecisionKey = "litespark_rope_precision";
+
 /// Families llama, mistral, qwen2, qwen3. Both spellings of rope (flat rope_theta and rope_scaling, or
 /// rope_parameters) and of the dtype (dtype, torch_dtype) are read; contradictions are errors.
 ///

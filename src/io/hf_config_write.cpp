@@ -112,6 +112,8 @@ std::string hf_config_json(const ModelConfig& config, DType folder_dtype) {
   if (!has_alibi) {
     out["rope_theta"] = config.rope.theta;
     out["rope_scaling"] = rope_scaling(config.rope);
+    if (config.rope.precision != RopePrecision::kF32)
+      out[kRopePrecisionKey] = rope_precision_name(config.rope.precision);
   }
   out["tie_word_embeddings"] = config.tie_word_embeddings;
   out["attention_dropout"] = 0.0;

@@ -11,6 +11,7 @@
 
 #include "core/bf16.h"
 #include "core/error.h"
+#include "core/fp16.h"
 #include "io/quote.h"
 
 static_assert(std::endian::native == std::endian::little, "safetensors data are little-endian");
@@ -47,19 +48,6 @@ void refuse_foreign_format(const std::string& where, std::string_view start) {
       throw DataError(where, "is not a safetensors file", format.found, "safetensors", format.advice);
     }
   }
-}
-
-/// IEEE half to float, exact.
-float half_to_float(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1fu;
-  const uint32_t fraction = half & 0x3ffu;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
-  }
-  const uint32_t wide_exponent = exponent == 0x1fu ? 0xffu : exponent + 112u;
-  return std::bit_cast<float>(sign | (wide_exponent << 23) | (fraction << 13));
 }
 
 template <class Stored, class Convert>
@@ -167,7 +155,7 @@ void convert_to_f32(SafetensorsDType dtype, std::span<const std::byte> bytes, st
   switch (dtype) {
     case SafetensorsDType::kF32: return convert_each<float>(bytes, out, [](float v) { return v; });
     case SafetensorsDType::kBF16: return convert_each<bf16>(bytes, out, [](bf16 v) { return to_float(v); });
-    case SafetensorsDType::kF16: return convert_each<uint16_t>(bytes, out, half_to_float);
+    case SafetensorsDType::kF16: return convert_each<fp16>(bytes, out, [](fp16 v) { return to_float(v); });
     case SafetensorsDType::kF64:
       return convert_each<double>(bytes, out, [](double v) { return static_cast<float>(v); });
     default: throw InternalError("convert_to_f32", "dtype", safetensors_dtype_name(dtype), "a floating dtype");

@@ -70,9 +70,9 @@ Executor::Executor(Program program, Backend& backend, Communicator* communicator
         backend_.make_staged_upload(tensor(batch.block), batch.staging.has_value() ? tensor(batch.staging) : Tensor{}));
   }
   if (program_.rope_table.has_value()) {
-    const std::vector<float> rope =
-        rope_table(program_.config.rope, program_.config.head_dim, program_.tensors[program_.rope_table].shape[0]);
-    write(program_.rope_table, rope.data(), static_cast<int64_t>(rope.size() * sizeof(float)));
+    const std::vector<std::byte> rope = stored_rope_table(program_.config.rope, program_.config.head_dim,
+                                                          program_.tensors[program_.rope_table].shape[0]);
+    write(program_.rope_table, rope.data(), std::ssize(rope));
   }
   for (const auto& [phase, tape] : program_.tapes) bind_phase(phase, tape);
 }

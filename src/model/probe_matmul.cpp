@@ -102,7 +102,7 @@ std::vector<float> ProbeMatmul::y() const {
   }
   std::vector<bf16> narrow(values.size());
   backend_.copy_to_host(narrow.data(), product_.y.data, std::ssize(narrow) * 2);
-  std::transform(narrow.begin(), narrow.end(), values.begin(), to_float);
+  std::transform(narrow.begin(), narrow.end(), values.begin(), [](bf16 value) { return to_float(value); });
   return values;
 }
 

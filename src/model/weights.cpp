@@ -204,6 +204,7 @@ void make_weights_whole(Executor& executor) {
 }
 
 void pack_weights(Executor& executor) {
+  if (executor.program().tape(Phase::kMeasure) != nullptr) executor.run(Phase::kMeasure);
   executor.run(Phase::kPack);
 }
 

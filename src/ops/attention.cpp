@@ -13,6 +13,9 @@ void check_shape(const OpCheck& check, const op::AttentionShape& shape) {
   check.positive("head_dim", shape.head_dim);
   check.that(shape.num_heads % shape.num_kv_heads == 0, "num_kv_heads does not divide num_heads");
   check.that(shape.window >= 0, "window is negative");
+  for (int head = shape.num_heads; head < op::HeadGates::kMostHeads; ++head) {
+    check.that(shape.gates.is_on(head), "gates switch off a head that is not there");
+  }
 }
 
 int64_t qkv_width(const op::AttentionShape& shape) {
@@ -40,10 +43,17 @@ void check_statistics(const OpCheck& check, const Tensor& log_sum_exp, int64_t n
   check.matrix("log_sum_exp", log_sum_exp, rows == 0 ? 0 : num_heads, rows);
 }
 
+void check_abs_max(const OpCheck& check, const Tensor& abs_max) {
+  if (!abs_max.has_value()) return;
+  check.dtype("abs_max", abs_max, {DType::kF32});
+  check.elements("abs_max", abs_max, 1);
+}
+
 /// What both directions of a part have in common.
 template <class Op>
 void check_part(const OpCheck& check, const Op& op) {
   check_shape(check, op.shape);
+  check.that(!op.shape.gates.any_off(), "gates are not for parts");
   check.floating("qkv", op.qkv);
   const int64_t rows = op.qkv.rows();
   check.matrix("qkv", op.qkv, rows, qkv_width(op.shape));
@@ -70,10 +80,11 @@ void check_contract(const op::Rope<Tensor>& op) {
              "num_rotated_heads is not within num_heads_total");
   check.floating("qkv", op.qkv);
   check.matrix("qkv", op.qkv, op.qkv.rows(), int64_t{op.num_heads_total} * op.head_dim);
-  check.dtype("table", op.table, {DType::kF32});
+  check.dtype("table", op.table, {DType::kF32, DType::kBF16, DType::kF16});
   check.matrix("table", op.table, op.table.rows(), op.head_dim);
   check.dtype("positions", op.positions, {DType::kI32});
   check.elements("positions", op.positions, op.qkv.rows());
+  check_abs_max(check, op.abs_max);
 }
 
 void check_contract(const op::AttentionForward<Tensor>& op) {
@@ -88,6 +99,7 @@ void check_contract(const op::AttentionForward<Tensor>& op) {
   check_documents(check, op.shape, op.offsets, op.num_documents);
   check_uniform(check, op.shape, rows);
   if (op.scratch.has_value()) check.dtype("scratch", op.scratch, {DType::kU8});
+  check_abs_max(check, op.abs_max);
 }
 
 void check_contract(const op::AttentionBackward<Tensor>& op) {

@@ -29,6 +29,7 @@ constexpr int64_t kMatmulMultiple = 16;
 void check_contract(const op::Clear<Tensor>& op) {
   const OpCheck check(op.kName);
   check.dtype("x", op.x, {DType::kF32});
+  if (op.state.has_value()) check.step_state("state", op.state);
 }
 
 void check_contract(const op::AbsMax<Tensor>& op) {

@@ -41,6 +41,10 @@ void check_contract(const op::AdamW<Tensor>& op) {
   check.that(op.master.has_value() || op.weight.has_value(), "neither master nor weight is there");
   check.that(!op.remainder.has_value() || (op.weight.has_value() && !op.master.has_value()),
              "a remainder belongs to a weight without a master");
+  if (op.abs_max.has_value()) {
+    check.dtype("abs_max", op.abs_max, {DType::kF32});
+    check.elements("abs_max", op.abs_max, 1);
+  }
   check.that(op.first_element >= 0 && op.first_element % 4 == 0, "first_element is not a multiple of 4");
   check.step_state("state", op.state);
 }

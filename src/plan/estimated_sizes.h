@@ -22,6 +22,9 @@ class EstimatedGpuSizes final : public BackendSizes {
   bool packs_weights(DType compute) const override;
   int64_t packed_bytes(const LinearShape& shape, op::PackForm form) const override;
   Fp8Support fp8_support() const override { return Fp8Support::kNative; }
+  bool joins_swiglu(DType compute, int64_t hidden, int64_t intermediate) const override {
+    return gpu_joins_swiglu(compute, hidden, intermediate);
+  }
   int64_t scaled_matmul_scratch_bytes(int64_t columns, bool has_bias) const override;
   int64_t matmul_forward_scratch_bytes(const LinearShape& shape) const override;
   int64_t matmul_backward_input_scratch_bytes(const LinearShape& shape) const override;

@@ -19,7 +19,8 @@ enum class MemoryRule : uint8_t { kFlat, kSharded };
 struct KernelShares {
   double matmul = 1;
   double half_k = 1;
-  double attention = 1;
+  double attention_forward = 1;
+  double attention_backward = 1;
 };
 
 struct Software {

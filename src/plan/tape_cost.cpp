@@ -27,7 +27,7 @@ struct TrafficCounter {
 /// Scores and values of the causal half; backward has five such products beside forward's two.
 double attention_flops(const op::AttentionShape& shape, int64_t num_tokens, int products) {
   const double length = shape.window > 0 ? std::min(shape.window, shape.max_length) : shape.max_length;
-  return products * static_cast<double>(num_tokens) * length * shape.num_heads * shape.head_dim;
+  return products * static_cast<double>(num_tokens) * length * shape.gates.num_on(0, shape.num_heads) * shape.head_dim;
 }
 
 void add_attention(OpWork& work, const op::AttentionShape& shape, int64_t num_tokens, int products) {

@@ -149,6 +149,11 @@ void declare_sites(Program& program) {
   }
 }
 
+/// What matmuls would read without 8 bits.
+TensorId multiplied_weight(const ParamTensors& tensors) {
+  return tensors.weight.has_value() ? tensors.weight : tensors.master;
+}
+
 }  // namespace
 
 void declare_fp8_tensors(Program& program, const BackendSizes& sizes) {
@@ -158,20 +163,32 @@ void declare_fp8_tensors(Program& program, const BackendSizes& sizes) {
   declare_sites(program);
 }
 
+bool optimizer_measures_weights(const Program& program) {
+  return program.fp8.weight_abs_max.has_value() && program.options.fp8->scaling == Fp8Scaling::kTensor &&
+         program.buckets.empty();
+}
+
+void push_fp8_magnitudes(Tape& tape, const Program& program) {
+  tape.push(op::Clear<TensorId>{.x = program.fp8.weight_abs_max, .state = {}});
+  for (const ParamTensors& tensors : program.param_tensors) {
+    const Fp8Slot& slot = tensors.fp8.slot;
+    if (!tensors.fp8.copy.has_value()) continue;
+    tape.push(op::AbsMax<TensorId>{
+        .abs_max = slot.abs_max, .column_abs_max = slot.column_abs_max, .x = multiplied_weight(tensors)});
+  }
+}
+
 void push_fp8_weights(Tape& tape, const Program& program) {
   if (!program.fp8.weight_abs_max.has_value()) return;
-  tape.push(op::Clear<TensorId>{.x = program.fp8.weight_abs_max});
+  if (!optimizer_measures_weights(program)) push_fp8_magnitudes(tape, program);
   for (const ParamTensors& tensors : program.param_tensors) {
     const Fp8Weight& fp8 = tensors.fp8;
     if (!fp8.copy.has_value()) continue;
-    const TensorId weight = tensors.weight.has_value() ? tensors.weight : tensors.master;
-    tape.push(
-        op::AbsMax<TensorId>{.abs_max = fp8.slot.abs_max, .column_abs_max = fp8.slot.column_abs_max, .x = weight});
     tape.push(op::QuantizeFp8<TensorId>{.q = fp8.copy,
                                         .q_transposed = fp8.transposed,
                                         .scale = fp8.slot.scale,
                                         .column_scale = fp8.slot.column_scale,
-                                        .x = weight,
+                                        .x = multiplied_weight(tensors),
                                         .abs_max = fp8.slot.abs_max,
                                         .column_abs_max = fp8.slot.column_abs_max,
                                         .state = program.state,

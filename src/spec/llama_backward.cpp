@@ -124,6 +124,7 @@ void LlamaEmitter::backward_positions(const BlockActivations& block, int64_t lay
     tape_.push(op::Rope<TensorId>{.qkv = dqkv,
                                   .table = program_.rope_table,
                                   .positions = batch_.positions,
+                                  .abs_max = abs_max_for_producer(Fp8Site::kQkvGradient, layer),
                                   .num_rotated_heads = num_heads + num_kv_heads,
                                   .num_heads_total = num_heads + 2 * num_kv_heads,
                                   .head_dim = head_dim,

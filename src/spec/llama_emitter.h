@@ -268,6 +268,8 @@ class LlamaEmitter {
   const Fp8Slot& fp8_slot(Fp8Site site, int64_t layer) const;
   /// In backward, computed a second time: what forward measured of it holds.
   bool is_recomputed(Fp8Site site) const { return !is_gradient(site) && !stage_.empty(); }
+  /// Whether the op that makes a tensor can leave its largest magnitude.
+  bool is_measured_by_producer(Fp8Site site) const;
   /// Where the op that makes a tensor leaves its largest magnitude; absent where nobody asks for it.
   TensorId abs_max_for_producer(Fp8Site site, int64_t layer) const;
   Fp8Copies quantize(Fp8Site site, int64_t layer, TensorId x, const CopiesWanted& wanted);

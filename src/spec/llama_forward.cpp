@@ -38,6 +38,7 @@ void LlamaEmitter::project_and_rotate(BlockActivations& block, int64_t layer) {
       .qkv = block.qkv,
       .table = program_.rope_table,
       .positions = batch_.positions,
+      .abs_max = {},
       .num_rotated_heads = static_cast<int>(config.num_attention_heads + config.num_key_value_heads),
       .num_heads_total = static_cast<int>(config.num_attention_heads + 2 * config.num_key_value_heads),
       .head_dim = static_cast<int>(config.head_dim)});
@@ -80,6 +81,7 @@ void LlamaEmitter::attend(BlockActivations& block, int64_t layer) {
       .offsets = batch_.offsets,
       .num_documents = batch_.num_documents,
       .scratch = scratch(sizes_.attention_forward_scratch_bytes(shape, num_tokens(), program_.options.compute)),
+      .abs_max = abs_max_for_producer(Fp8Site::kOutputInput, layer),
       .shape = shape});
 }
 

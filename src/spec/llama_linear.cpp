@@ -8,11 +8,6 @@
 namespace litespark {
 namespace {
 
-/// Attention's kernels do not measure what they write.
-bool is_measured_by_producer(Fp8Site site) {
-  return site != Fp8Site::kOutputInput && site != Fp8Site::kQkvGradient;
-}
-
 TensorId transposed_scale(const Fp8Slot& slot) {
   return slot.column_scale.has_value() ? slot.column_scale : slot.scale;
 }
@@ -22,11 +17,16 @@ TensorId transposed_scale(const Fp8Slot& slot) {
 void LlamaEmitter::use_fp8() {
   uses_fp8_ = true;
   tape_.enter("forward.quantize");
-  tape_.push(op::Clear<TensorId>{.x = program_.fp8.abs_max});
+  tape_.push(op::Clear<TensorId>{.x = program_.fp8.abs_max, .state = {}});
 }
 
 const Fp8Slot& LlamaEmitter::fp8_slot(Fp8Site site, int64_t layer) const {
   return program_.fp8.layers.at(static_cast<size_t>(layer)).at(static_cast<size_t>(site));
+}
+
+/// The rotation measures the gradient of q, k, v where it comes last.
+bool LlamaEmitter::is_measured_by_producer(Fp8Site site) const {
+  return site != Fp8Site::kQkvGradient || (config_.positions == Positions::kRope && !config_.has_qk_norm);
 }
 
 TensorId LlamaEmitter::abs_max_for_producer(Fp8Site site, int64_t layer) const {

@@ -60,8 +60,8 @@ void declare_inputs(Program& program, const BackendSizes& sizes) {
   const auto& generation = program.options.generation;
   const int64_t positions = std::max(batch.max_length, generation ? generation->capacity : 0);
   if (program.config.positions == Positions::kRope) {
-    program.rope_table =
-        persistent(program, "rope_table", DType::kF32, {positions, program.config.head_dim}, Owner::kWeights);
+    program.rope_table = persistent(program, "rope_table", rope_table_dtype(program.config.rope),
+                                    {positions, program.config.head_dim}, Owner::kWeights);
   }
   if (program.options.has_logits) {
     program.logits = persistent(program, "logits", program.options.compute,
@@ -214,6 +214,7 @@ void add_forward_tapes(Program& program, const BackendSizes& sizes) {
 std::string_view phase_name(Phase phase) {
   switch (phase) {
     case Phase::kPack: return "pack";
+    case Phase::kMeasure: return "measure";
     case Phase::kTrainFirst: return "train_first";
     case Phase::kTrainNext: return "train_next";
     case Phase::kTrainLast: return "train_last";
@@ -270,6 +271,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   if (options.fp8) declare_fp8_tensors(program, sizes);
 
   program.tapes.emplace_back(Phase::kPack, make_pack_tape(program));
+  if (optimizer_measures_weights(program)) program.tapes.emplace_back(Phase::kMeasure, make_measure_tape(program));
   if (options.has_training) add_training_tapes(program, sizes);
   add_forward_tapes(program, sizes);
 

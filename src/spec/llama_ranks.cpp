@@ -43,7 +43,7 @@ void LlamaEmitter::clear_gaps(const Bucket& bucket, TensorId whole) {
   const auto clear_until = [&](int64_t begin) {
     if (begin == end) return;
     const std::string name = bucket.name + ".gap." + std::to_string(end);
-    tape_.push(op::Clear<TensorId>{.x = program_.tensors.view(whole, name, {begin - end}, end)});
+    tape_.push(op::Clear<TensorId>{.x = program_.tensors.view(whole, name, {begin - end}, end), .state = {}});
   };
   for (size_t i = 0; i < bucket.params.size(); ++i) {
     clear_until(bucket.offsets[i]);

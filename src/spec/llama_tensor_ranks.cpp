@@ -141,7 +141,7 @@ void LlamaEmitter::sum_copies_of(ParamRole role, int64_t layer) {
   // This rank's key head and value head, and where they stand among all.
   const int64_t own[] = {config_.num_attention_heads * dim, (config_.num_attention_heads + 1) * dim};
   const int64_t places[] = {head * dim, (model.num_key_value_heads + head) * dim};
-  tape_.push(op::Clear<TensorId>{.x = sums});
+  tape_.push(op::Clear<TensorId>{.x = sums, .state = {}});
   for (int i = 0; i < 2; ++i) {
     tape_.push(op::Convert<TensorId>{.out = program_.tensors.rows(sums, places[i], dim),
                                      .x = program_.tensors.rows(gradient, own[i], dim)});

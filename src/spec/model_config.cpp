@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 #include <tuple>
 #include <utility>
@@ -100,9 +101,9 @@ bool ModelConfig::operator==(const ModelConfig& other) const {
                       c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.max_position_embeddings,
                       c.rms_norm_eps, c.initializer_range, c.positions, c.rope.theta, c.rope.scaling, c.rope.factor,
                       c.rope.low_freq_factor, c.rope.high_freq_factor, c.rope.original_max_position_embeddings,
-                      c.tie_word_embeddings, c.has_qkv_bias, c.has_output_bias, c.has_mlp_bias, c.has_qk_norm,
-                      c.sliding_window, c.layer_uses_window, c.bos_token_ids, c.eos_token_ids, c.pad_token_id,
-                      c.folder_dtype);
+                      c.rope.precision, c.tie_word_embeddings, c.has_qkv_bias, c.has_output_bias, c.has_mlp_bias,
+                      c.has_qk_norm, c.sliding_window, c.layer_uses_window, c.bos_token_ids, c.eos_token_ids,
+                      c.pad_token_id, c.folder_dtype);
   };
   return key(*this) == key(other);
 }
@@ -142,6 +143,42 @@ std::vector<float> rope_table(const RopeConfig& rope, int64_t head_dim, int64_t 
     }
   }
   return table;
+}
+
+std::string rope_precision_name(RopePrecision precision) {
+  switch (precision) {
+    case RopePrecision::kF32: return "fp32";
+    case RopePrecision::kBF16: return "bf16";
+    case RopePrecision::kF16: return "fp16";
+  }
+  throw InternalError("rope_precision_name", "unknown precision", static_cast<int>(precision), "a RopePrecision");
+}
+
+DType rope_table_dtype(const RopeConfig& rope) {
+  switch (rope.precision) {
+    case RopePrecision::kF32: return DType::kF32;
+    case RopePrecision::kBF16: return DType::kBF16;
+    case RopePrecision::kF16: return DType::kF16;
+  }
+  throw InternalError("rope_table_dtype", "unknown precision", static_cast<int>(rope.precision), "a RopePrecision");
+}
+
+std::vector<std::byte> stored_rope_table(const RopeConfig& rope, int64_t head_dim, int64_t positions) {
+  const std::vector<float> table = rope_table(rope, head_dim, positions);
+  const DType dtype = rope_table_dtype(rope);
+  std::vector<std::byte> stored(table.size() * static_cast<size_t>(dtype_bytes(dtype)));
+  const auto fill = [&](auto rounded) {
+    for (size_t i = 0; i < table.size(); ++i) {
+      const auto value = rounded(table[i]);
+      std::memcpy(stored.data() + i * sizeof(value), &value, sizeof(value));
+    }
+  };
+  switch (dtype) {
+    case DType::kBF16: fill([](float value) { return to_bf16(value); }); break;
+    case DType::kF16: fill([](float value) { return to_fp16(value); }); break;
+    default: fill([](float value) { return value; }); break;
+  }
+  return stored;
 }
 
 }  // namespace litespark

@@ -2,6 +2,7 @@
 // The shape of a Llama-family model, as a Hugging Face config.json states it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +20,10 @@ enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3 };
 /// How a token's place enters: rotated queries and keys, or scores that fall with distance (op::alibi_slope).
 enum class Positions : uint8_t { kRope, kAlibi };
 
+/// In what cosines and sines of the rotary angles are kept. Angles themselves are made in double, always: 16 bits
+/// cannot tell position 257 from 256 (bf16), or 2049 from 2048 (fp16).
+enum class RopePrecision : uint8_t { kF32, kBF16, kF16 };
+
 struct RopeConfig {
   double theta = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
@@ -26,6 +31,7 @@ struct RopeConfig {
   double low_freq_factor = 1.0;                     ///< llama3 only
   double high_freq_factor = 4.0;                    ///< llama3 only
   int64_t original_max_position_embeddings = 8192;  ///< llama3 only
+  RopePrecision precision = RopePrecision::kF32;
 };
 
 struct ModelConfig {
@@ -73,7 +79,15 @@ std::string family_name(ModelFamily family);
 /// interpolated).
 std::vector<double> rope_frequencies(const RopeConfig& rope, int64_t head_dim);
 
-/// Rows 0 .. positions-1 of the table that op::Rope reads: D/2 cosines then D/2 sines, computed in double.
+/// Rows 0 .. positions-1 of the table of angles: D/2 cosines then D/2 sines, computed in double, rounded to f32.
 std::vector<float> rope_table(const RopeConfig& rope, int64_t head_dim, int64_t positions);
+
+/// "fp32", "bf16", "fp16": precision.rope.
+std::string rope_precision_name(RopePrecision precision);
+/// What the table is kept in.
+DType rope_table_dtype(const RopeConfig& rope);
+/// The table as op::Rope reads it: rope_table rounded to nearest in rope_table_dtype, as Hugging Face's models round
+/// cosines and sines to the dtype of their activations.
+std::vector<std::byte> stored_rope_table(const RopeConfig& rope, int64_t head_dim, int64_t positions);
 
 }  // namespace litespark

@@ -200,6 +200,7 @@ ModelConfig scratch_model_config(const RunConfig& config) {
   shape.initializer_range = model.initializer_range.value_or(shape.initializer_range);
   shape.positions = model.positions;
   shape.rope = rope_of(model);
+  shape.rope.precision = config.precision.rope;
   shape.tie_word_embeddings = model.tie_word_embeddings.value_or(false);
   shape.has_qkv_bias = model.model_type == ModelFamily::kQwen2 || model.attention_bias.value_or(false);
   shape.has_output_bias = model.attention_bias.value_or(false);

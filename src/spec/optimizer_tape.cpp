@@ -108,21 +108,24 @@ void push_update(Tape& tape, const Program& program, size_t index, double factor
   if (shard.count == 0) return;
   const ParamTensors& tensors = shard.tensors;
   const AdamWOptions& adamw = program.options.adamw;
+  const ParamTensors& tensors_of_param = program.param_tensors[index];
   const bool has_copy = tensors.weight.has_value() && tensors.weight != tensors.master;
-  tape.push(op::AdamW<TensorId>{.master = tensors.master,
-                                .first_moment = tensors.first_moment,
-                                .second_moment = tensors.second_moment,
-                                .weight = has_copy ? tensors.weight : TensorId{},
-                                .remainder = tensors.remainder,
-                                .gradient = tensors.gradient,
-                                .state = program.state,
-                                .beta1 = adamw.beta1,
-                                .beta2 = adamw.beta2,
-                                .eps = adamw.eps,
-                                .weight_decay = spec.is_decayed ? adamw.weight_decay : 0.0,
-                                .gradient_factor = factor,
-                                .seed = adamw.seed,
-                                .first_element = spec.flat_offset + shard.first});
+  tape.push(op::AdamW<TensorId>{
+      .master = tensors.master,
+      .first_moment = tensors.first_moment,
+      .second_moment = tensors.second_moment,
+      .weight = has_copy ? tensors.weight : TensorId{},
+      .remainder = tensors.remainder,
+      .gradient = tensors.gradient,
+      .state = program.state,
+      .abs_max = optimizer_measures_weights(program) ? tensors_of_param.fp8.slot.abs_max : TensorId{},
+      .beta1 = adamw.beta1,
+      .beta2 = adamw.beta2,
+      .eps = adamw.eps,
+      .weight_decay = spec.is_decayed ? adamw.weight_decay : 0.0,
+      .gradient_factor = factor,
+      .seed = adamw.seed,
+      .first_element = spec.flat_offset + shard.first});
 }
 
 }  // namespace
@@ -132,6 +135,13 @@ Tape make_pack_tape(Program& program) {
   tape.enter("optimizer.pack");
   push_resident_packs(tape, program);
   push_fp8_weights(tape, program);
+  return tape;
+}
+
+Tape make_measure_tape(const Program& program) {
+  Tape tape{std::string(phase_name(Phase::kMeasure))};
+  tape.enter("optimizer.pack");
+  push_fp8_magnitudes(tape, program);
   return tape;
 }
 
@@ -164,6 +174,9 @@ Tape make_optimizer_tape(Program& program) {
     tape.push(op::DropResidual<TensorId>{.residual = program.residual, .state = program.state});
   }
   tape.enter("optimizer.update");
+  if (optimizer_measures_weights(program)) {
+    tape.push(op::Clear<TensorId>{.x = program.fp8.weight_abs_max, .state = program.state});
+  }
   if (program.buckets.empty()) {
     for (size_t index = program.params.params.size(); index-- > 0;) push_update(tape, program, index, 1);
   }

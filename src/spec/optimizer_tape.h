@@ -11,6 +11,9 @@ namespace litespark {
 /// AdamW and by what loads parameters (model/weights.h).
 Tape make_pack_tape(Program& program);
 
+/// Largest magnitudes of the weights of those copies, for the first time: optimizer_measures_weights.
+Tape make_measure_tape(const Program& program);
+
 /// A checksum of every parameter's gradient into Program::checksums, which it declares.
 Tape make_checksum_tape(Program& program);
 

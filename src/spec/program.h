@@ -121,6 +121,8 @@ struct ProgramOptions {
 
 enum class Phase : uint8_t {
   kPack,         ///< copies of weights that stay, in a matmul library's layout or 8 bits; after loading and each step
+  kMeasure,      ///< largest magnitudes of the weights that kPack brings to 8 bits; after loading, where the optimizer
+                 ///< measures them from then on
   kTrainFirst,   ///< forward and backward of a step's first micro-batch: gradients overwritten
   kTrainNext,    ///< of the others: gradients accumulated
   kTrainLast,    ///< of the last, where ranks accumulate: gradients accumulated, and reduced over ranks on the way
@@ -283,8 +285,9 @@ struct Program {
   TensorId state;                           ///< StepState as bytes
   /// [world ranks, op::kNumStepSums] f64 and this rank's row of it; several ranks only.
   TensorId step_sums, step_sums_of_rank;
-  TensorId rope_table;      ///< [max_length or the generation's capacity, the larger, D] f32; absent with ALiBi
-  TensorId logits;          ///< [N, V] f32 or bf16 for kLogits
+  TensorId
+      rope_table;   ///< [max_length or the generation's capacity, the larger, D] in rope_table_dtype; absent with ALiBi
+  TensorId logits;  ///< [N, V] f32 or bf16 for kLogits
   ReplicaTensors replicas;  ///< for kReplicas
   TensorId checksums;       ///< [parameters] i64 for kChecksum, in table order
   GenerationTensors generation;

@@ -188,7 +188,12 @@ void PrecisionSection::visit(Fields& fields) {
               .value = &fp8_scaling,
               .help = "What shares a scale: the whole tensor, or each row of each copy, which is finer and slower.",
               .choices = {"tensor", "row"}});
-  fields.add({.path = "rope", .value = &rope, .help = "Rotary angles.", .choices = {"fp32"}});
+  fields.add({.path = "rope",
+              .value = &rope,
+              .help =
+                  "Cosines and sines of the rotary angles, which are made in double; a checkpoint's config.json says "
+                  "so where they are not fp32.",
+              .choices = {"fp32", "bf16", "fp16"}});
   fields.add({.path = "gradient",
               .value = &gradient,
               .help =

@@ -140,7 +140,7 @@ struct PrecisionSection {
   MatmulPrecision matmul = MatmulPrecision::kCompute;
   Fp8Gradient fp8_gradient = Fp8Gradient::kE4M3;
   Fp8Scaling fp8_scaling = Fp8Scaling::kTensor;
-  DType rope = DType::kF32;
+  RopePrecision rope = RopePrecision::kF32;
   DType gradient = DType::kF32;
 
   void visit(Fields& fields);

@@ -100,6 +100,10 @@ void validate_training(const RunConfig& config) {
     throw ConfigError("train.spike_factor", "would skip ordinary steps", config.train.spike_factor,
                       "0 (off) or more than 1");
   }
+  if (config.precision.rope != RopePrecision::kF32 && config.model.positions == Positions::kAlibi) {
+    throw ConfigError("precision.rope", "rounds angles that ALiBi does without", "model.positions = \"alibi\"",
+                      "model.positions = \"rope\"", "or leave precision.rope out");
+  }
   if (config.precision.compute == DType::kF32 && config.precision.residual == ResidualPrecision::kBF16) {
     throw ConfigError("precision.residual", "is coarser than precision.compute", "bf16", "fp32");
   }

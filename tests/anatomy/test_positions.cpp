@@ -27,6 +27,24 @@ TEST(PositionsChapter, FindsAnglesOfSixteenBitsWorseTheLongerTheSequence) {
   EXPECT_NEAR(far.bf16_table, 0x1p-9, 1e-4);
 }
 
+TEST(PositionsChapter, MeasuresWhatEachPrecisionOfTheAnglesLoses) {
+  const auto backend = make_cpu_backend({.threads = 1});
+  const PositionSizes sizes{.sequences = 2, .length = 512, .heads = 2, .kv_heads = 1, .head_dim = 16};
+  const auto cost = [&](RopePrecision precision) { return measure_rope(*backend, tiny_measure(), sizes, precision); };
+  const RopeCost exact = cost(RopePrecision::kF32);
+  const RopeCost half = cost(RopePrecision::kF16);
+  const RopeCost bf16 = cost(RopePrecision::kBF16);
+  EXPECT_EQ(exact.table_bytes, 512 * 16 * 4);
+  EXPECT_EQ(bf16.table_bytes, 512 * 16 * 2);
+  EXPECT_LT(exact.f32_error, 0x1p-22);
+  EXPECT_LT(half.f32_error, 0x1p-11);
+  EXPECT_NEAR(bf16.f32_error / half.f32_error, 8, 2);
+  EXPECT_LT(bf16.f32_error, 0x1p-8);
+  EXPECT_LT(exact.score_error, half.score_error);
+  EXPECT_LT(half.score_error, bf16.score_error);
+  EXPECT_LT(bf16.score_error, 0x1p-7);
+}
+
 TEST(PositionsChapter, MeasuresBothKindsAndCountsTheirBytes) {
   const auto backend = make_cpu_backend({.threads = 1});
   const Chapter chapter = positions_chapter(*backend, tiny_measure(),
@@ -36,6 +54,7 @@ TEST(PositionsChapter, MeasuresBothKindsAndCountsTheirBytes) {
   EXPECT_GT(number_of(chapter, "rope_forward"), 0);
   EXPECT_TRUE(std::isfinite(number_of(chapter, "alibi_forward")));
   EXPECT_EQ(table_of(chapter, "angles").rows.size(), 4u);
+  EXPECT_EQ(table_of(chapter, "precision").rows.size(), 3u);
 }
 
 }  // namespace

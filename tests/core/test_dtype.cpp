@@ -9,6 +9,22 @@
 namespace litespark {
 namespace {
 
+TEST(Fp16, RoundsToNearestEvenAndIsExactForEveryOneOfItsValues) {
+  EXPECT_EQ(to_float(to_fp16(1.0f + 0x1p-11f)), 1.0f);                // tie, even below
+  EXPECT_EQ(to_float(to_fp16(1.0f + 3 * 0x1p-11f)), 1.0f + 0x1p-9f);  // tie, even above
+  EXPECT_EQ(to_float(to_fp16(1.0f + 0x1.1p-11f)), 1.0f + 0x1p-10f);
+  EXPECT_EQ(to_float(to_fp16(65519.0f)), 65504.0f);
+  EXPECT_TRUE(std::isinf(to_float(to_fp16(65520.0f))));
+  EXPECT_EQ(to_float(to_fp16(0x1p-25f)), 0.0f);  // tie, even below
+  EXPECT_EQ(to_float(to_fp16(-0x1.8p-25f)), -0x1p-24f);
+  EXPECT_TRUE(std::isnan(to_float(to_fp16(std::numeric_limits<float>::quiet_NaN()))));
+  for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
+    const float value = to_float(fp16{static_cast<uint16_t>(bits)});
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(to_fp16(value).bits, bits);
+  }
+}
+
 TEST(Bf16, RoundsToNearestEven) {
   EXPECT_EQ(to_float(to_bf16(1.0f)), 1.0f);
   EXPECT_EQ(to_float(to_bf16(1.0f + 0x1p-8f)), 1.0f);                // tie, even below

@@ -86,6 +86,17 @@ TEST(HfConfig, ReadsLinearScalingAndNone) {
   }
 }
 
+TEST(HfConfig, KnowsInWhatTheAnglesOfATrainedModelWereKept) {
+  EXPECT_EQ(parse(small_config()).rope.precision, RopePrecision::kF32);
+  EXPECT_EQ(hf_config_json(parse(small_config()), DType::kBF16).find(kRopePrecisionKey), std::string::npos);
+  for (const RopePrecision precision : {RopePrecision::kBF16, RopePrecision::kF16}) {
+    ModelConfig config = parse(small_config());
+    config.rope.precision = precision;
+    EXPECT_EQ(parse_hf_config(hf_config_json(config, config.folder_dtype), "written").rope.precision, precision);
+  }
+  expect_refused<ConfigError>(with(small_config(), {{kRopePrecisionKey, "fp8"}}), kRopePrecisionKey, "fp8");
+}
+
 TEST(HfConfig, TakesTheStatedDefaultWhenNeitherSpellingHasTheta) {  // report:B20
   for (const char* const family : {"llama", "mistral", "qwen2", "qwen3"}) {
     EXPECT_EQ(parse(with(small_config(family), {{"rope_theta", "absent"}})).rope.theta, 10000.0) << family;

@@ -21,6 +21,7 @@ inline OpCase<op::AdamW<Tensor>> adamw_case(int64_t size, bool has_weight) {
                                         .remainder = {},
                                         .gradient = flat,
                                         .state = state_shape(),
+                                        .abs_max = {},
                                         .weight_decay = 0.1,
                                         .seed = 0x123456789abcdefu,
                                         .first_element = 4096},

@@ -2,7 +2,9 @@
 // Attention inputs for tests: documents of given lengths laid end to end, random or chosen heads.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -20,6 +22,7 @@ struct AttentionCase {
   DType dtype = DType::kF32;
   double magnitude = 1;  ///< of the values in qkv
   bool has_alibi = false;
+  std::vector<int> off_heads = {};
 
   int64_t document_rows() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
   int64_t rows() const { return document_rows() + tail_rows; }
@@ -31,7 +34,14 @@ struct AttentionCase {
                        ", window " + std::to_string(window) + (has_alibi ? ", alibi, " : ", ") +
                        std::string(dtype_name(dtype)) + ", lengths";
     for (const int length : lengths) text += " " + std::to_string(length);
+    for (const int head : off_heads) text += (head == off_heads[0] ? ", without heads " : " ") + std::to_string(head);
     return text;
+  }
+
+  op::HeadGates gates() const {
+    op::HeadGates gates;
+    for (const int head : off_heads) gates.switch_off(head);
+    return gates;
   }
 
   op::AttentionShape shape() const {
@@ -49,7 +59,8 @@ struct AttentionCase {
             .max_documents = static_cast<int>(lengths.size()) + spare_documents,
             .max_length = longest,
             .uniform = uniform,
-            .has_alibi = has_alibi};
+            .has_alibi = has_alibi,
+            .gates = gates()};
   }
 
   /// qkv, offsets and num_documents.
@@ -71,6 +82,7 @@ struct AttentionCase {
                    .offsets = shape_only(DType::kI32, {shape().max_documents + 1}),
                    .num_documents = shape_only(DType::kI32, {1}),
                    .scratch = {},
+                   .abs_max = {},
                    .shape = shape()},
             .inputs = inputs(seed)};
   }
@@ -100,7 +112,7 @@ struct AttentionCase {
 
 /// One row and one lane, sizes off every block, several tiles, GQA where heads / kv_heads differs from both
 /// (report:B23), many heads to a key head, windows shorter and longer than a tile, packed documents with length-1 ones
-/// (fault:C11) and rows of none, documents long enough to be cut in the backward pass.
+/// (fault:C11) and rows of none, documents long enough to be cut in the backward pass, heads that are off.
 inline std::vector<AttentionCase> attention_cases() {
   std::vector<AttentionCase> cases = {
       {.lengths = {1}},
@@ -123,13 +135,46 @@ inline std::vector<AttentionCase> attention_cases() {
       {.heads = 2, .kv_heads = 2, .dim = 128, .lengths = {66}},
       {.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {130, 3}, .has_alibi = true},
       {.heads = 18, .kv_heads = 1, .dim = 8, .lengths = {70}, .has_alibi = true},
-      {.heads = 4, .kv_heads = 4, .dim = 40, .window = 70, .lengths = {600}, .tail_rows = 2, .has_alibi = true}};
+      {.heads = 4, .kv_heads = 4, .dim = 40, .window = 70, .lengths = {600}, .tail_rows = 2, .has_alibi = true},
+      {.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {97, 3}, .tail_rows = 2, .off_heads = {1, 3, 4, 5}},
+      {.heads = 20, .kv_heads = 2, .dim = 8, .lengths = {130}, .has_alibi = true, .off_heads = {0, 8, 11}},
+      {.heads = 4, .kv_heads = 2, .dim = 33, .window = 90, .lengths = {600, 20}, .tail_rows = 1, .off_heads = {0, 2}},
+      {.heads = 2, .kv_heads = 2, .dim = 64, .lengths = {64, 64}, .off_heads = {0, 1}}};
   const size_t count = cases.size();
   for (size_t i = 0; i < count; ++i) {
     cases.push_back(cases[i]);
     cases.back().dtype = DType::kBF16;
   }
   return cases;
+}
+
+/// NaN in all that belongs to heads that are off, keys and values that only they read included.
+template <class Op>
+void spoil_off_heads(const AttentionCase& c, OpCase<Op>& test) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const op::HeadGates gates = c.gates();
+  const int group = c.heads / c.kv_heads;
+  const auto spoil = [&](const char* name, int64_t columns, int64_t first) {
+    const auto found = test.inputs.tensors.find(name);
+    if (found == test.inputs.tensors.end()) return;
+    for (int64_t row = 0; row < c.rows(); ++row) {
+      std::fill_n(found->second.begin() + row * columns + first, c.dim, nan);
+    }
+  };
+  for (int head = 0; head < c.heads; ++head) {
+    if (gates.is_on(head)) continue;
+    spoil("qkv", c.qkv_columns(), int64_t{head} * c.dim);
+    for (const char* const name : {"out", "dout"}) spoil(name, c.out_columns(), int64_t{head} * c.dim);
+    const auto statistics = test.inputs.tensors.find("log_sum_exp");
+    if (statistics != test.inputs.tensors.end()) {
+      std::fill_n(statistics->second.begin() + head * c.rows(), c.rows(), nan);
+    }
+  }
+  for (int kv_head = 0; kv_head < c.kv_heads; ++kv_head) {
+    if (gates.num_on(kv_head * group, group) > 0) continue;
+    spoil("qkv", c.qkv_columns(), int64_t{c.heads + kv_head} * c.dim);
+    spoil("qkv", c.qkv_columns(), int64_t{c.heads + c.kv_heads + kv_head} * c.dim);
+  }
 }
 
 }  // namespace litespark::test

@@ -14,6 +14,7 @@ struct RopeCase {
   int rotated = 1, total = 1, dim = 2;
   DType dtype = DType::kF32;
   bool inverse = false;
+  DType table = DType::kF32;
 };
 
 /// Head widths that fill a GPU warp's lanes evenly and not, whole vectors and none, value heads behind.
@@ -27,12 +28,14 @@ inline const RopeCase kRopeCases[] = {
 inline OpCase<op::Rope<Tensor>> rope_case(const RopeCase& c, const std::vector<double>& positions,
                                           int64_t num_positions, uint64_t seed) {
   std::vector<double> table = reference::rope_table(num_positions, c.dim, 10000.0);
-  for (double& value : table) value = round_to(DType::kF32, value);
+  for (double& value : table) value = round_to(c.table, round_to(DType::kF32, value));
   OpCase<op::Rope<Tensor>> test{.name = std::to_string(c.rows) + " rows, " + std::to_string(c.total) + " heads of " +
-                                        std::to_string(c.dim) + ", " + std::string(dtype_name(c.dtype)),
+                                        std::to_string(c.dim) + ", " + std::string(dtype_name(c.dtype)) +
+                                        ", angles in " + std::string(dtype_name(c.table)),
                                 .op = {.qkv = shape_only(c.dtype, {c.rows, int64_t{c.total} * c.dim}),
-                                       .table = shape_only(DType::kF32, {num_positions, c.dim}),
+                                       .table = shape_only(c.table, {num_positions, c.dim}),
                                        .positions = shape_only(DType::kI32, {c.rows}),
+                                       .abs_max = {},
                                        .num_rotated_heads = c.rotated,
                                        .num_heads_total = c.total,
                                        .head_dim = c.dim,
@@ -42,7 +45,7 @@ inline OpCase<op::Rope<Tensor>> rope_case(const RopeCase& c, const std::vector<d
   return test;
 }
 
-/// Every shared case in both dtypes and directions.
+/// Every shared case in both dtypes and directions, and forward with angles kept in 16 bits.
 inline std::vector<OpCase<op::Rope<Tensor>>> rope_cases() {
   std::vector<OpCase<op::Rope<Tensor>>> cases;
   for (RopeCase c : kRopeCases) {
@@ -50,7 +53,11 @@ inline std::vector<OpCase<op::Rope<Tensor>>> rope_cases() {
       for (const bool inverse : {false, true}) {
         c.dtype = dtype;
         c.inverse = inverse;
-        cases.push_back(rope_case(c, random_integers(c.rows, 1, 300), 300, 2));
+        for (const DType table : {DType::kF32, DType::kBF16, DType::kF16}) {
+          if (inverse && table != DType::kF32) continue;
+          c.table = table;
+          cases.push_back(rope_case(c, random_integers(c.rows, 1, 300), 300, 2));
+        }
       }
     }
   }

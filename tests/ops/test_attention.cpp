@@ -57,6 +57,51 @@ TEST(Attention, AlibiWeighsEqualKeysByTheirDistance) {
   }
 }
 
+TEST(Attention, HeadsThatAreOffAreNeitherReadNorAnythingButZero) {
+  for (const AttentionCase& c : attention_cases()) {
+    if (c.off_heads.empty()) continue;
+    const auto test = c.forward(5);
+    auto spoilt = test;
+    spoil_off_heads(c, spoilt);
+    for (const CpuIsa isa : usable_isas()) {
+      const Execution clean = execute(cpu_backend(isa, 2), test);
+      const Execution execution = execute(cpu_backend(isa, 2), spoilt);
+      EXPECT_EQ(execution.bytes.at("out"), clean.bytes.at("out")) << test.name;
+      EXPECT_EQ(execution.bytes.at("log_sum_exp"), clean.bytes.at("log_sum_exp")) << test.name;
+      for (const int head : c.off_heads) {
+        for (int64_t row = 0; row < c.rows(); ++row) {
+          ASSERT_EQ(execution.outputs.at("log_sum_exp")[static_cast<size_t>(head * c.rows() + row)], 0.0);
+          ASSERT_EQ(execution.outputs.at("out")[static_cast<size_t>(row * c.out_columns() + head * c.dim)], 0.0);
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, HeadsThatAreOnKeepTheBitsOfACallWithoutGates) {
+  AttentionCase c{.heads = 6, .kv_heads = 2, .dim = 32, .lengths = {140}, .dtype = DType::kBF16};
+  const Execution whole = execute(cpu_backend(usable_isas().back(), 2), c.forward(6));
+  c.off_heads = {0, 4};
+  const Execution gated = execute(cpu_backend(usable_isas().back(), 2), c.forward(6));
+  for (size_t i = 0; i < whole.outputs.at("out").size(); ++i) {
+    const auto head = static_cast<int>(i) % 192 / 32;
+    if (!c.gates().is_on(head)) continue;
+    ASSERT_EQ(gated.outputs.at("out")[i], whole.outputs.at("out")[i]) << "head " << head;
+  }
+}
+
+TEST(Attention, GatesFindHeadsInOrder) {
+  op::HeadGates gates;
+  EXPECT_EQ(gates.nth_on(64, 5), 69);
+  for (const int head : {0, 64, 65, 70, 255}) gates.switch_off(head);
+  EXPECT_EQ(gates.num_on(0, 256), 251);
+  EXPECT_EQ(gates.num_on(64, 8), 5);
+  EXPECT_EQ(gates.nth_on(0, 0), 1);
+  EXPECT_EQ(gates.nth_on(64, 0), 66);
+  EXPECT_EQ(gates.nth_on(64, 4), 71);
+  EXPECT_TRUE(gates.is_on(300));
+}
+
 TEST(Attention, LargeLogitsStayFiniteAndRight) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const AttentionCase c{.heads = 2, .kv_heads = 1, .dim = 32, .lengths = {130}, .dtype = dtype, .magnitude = 12};

@@ -19,6 +19,24 @@ TEST(AttentionBackward, KeepsTheErrorRule) {
   }
 }
 
+TEST(AttentionBackward, HeadsThatAreOffAreNeitherReadNorGivenGradients) {
+  for (const AttentionCase& c : attention_cases()) {
+    if (c.off_heads.empty()) continue;
+    const auto test = c.backward(5);
+    auto spoilt = test;
+    spoil_off_heads(c, spoilt);
+    for (const CpuIsa isa : usable_isas()) {
+      const Execution execution = execute(cpu_backend(isa, 2), spoilt);
+      EXPECT_EQ(execution.bytes.at("dqkv"), execute(cpu_backend(isa, 2), test).bytes.at("dqkv")) << test.name;
+      for (const int head : c.off_heads) {
+        for (int64_t row = 0; row < c.rows(); ++row) {
+          ASSERT_EQ(execution.outputs.at("dqkv")[static_cast<size_t>(row * c.qkv_columns() + head * c.dim)], 0.0);
+        }
+      }
+    }
+  }
+}
+
 TEST(AttentionBackward, LargeLogitsStayFiniteAndRight) {
   const AttentionCase c{.heads = 2, .kv_heads = 1, .dim = 32, .lengths = {130}, .magnitude = 12};
   const auto test = c.backward(2);

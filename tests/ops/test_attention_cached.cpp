@@ -44,6 +44,10 @@ std::vector<CachedCase> cached_cases() {
     cases.push_back({.heads = distant, .batch = 2, .new_tokens = 3, .capacity = 100, .past = {90, 5}});
     cases.push_back({.heads = distant, .batch = 1, .new_tokens = 80, .capacity = 101, .past = {21}});
     cases.push_back({.heads = windowed, .batch = 1, .new_tokens = 80, .capacity = 101, .past = {21}});
+    AttentionCase gated = gqa;
+    gated.off_heads = {0, 2, 4};
+    cases.push_back({.heads = gated, .batch = 2, .new_tokens = 2, .capacity = 70, .past = {30, 5}});
+    cases.push_back({.heads = gated, .batch = 1, .new_tokens = 80, .capacity = 101, .past = {21}});
   }
   return cases;
 }

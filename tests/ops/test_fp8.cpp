@@ -2,9 +2,12 @@
 // 8-bit floats on the CPU: magnitudes, codes of both copies, counts, products; and the magnitudes that other ops leave.
 #include <cmath>
 
+#include "ops/adamw_forms.h"
+#include "ops/attention_cases.h"
 #include "ops/cpu_conformance.h"
 #include "ops/fp8_cases.h"
 #include "ops/rms_norm_cases.h"
+#include "ops/rope_cases.h"
 #include "ops/swiglu_cases.h"
 
 namespace litespark::test {
@@ -38,8 +41,18 @@ TEST(Fp8, AbsMaxTakesInfAndNanForTheLargest) {
 }
 
 TEST(Fp8, ClearWritesZeros) {
-  OpCase<op::Clear<Tensor>> test{.name = "clear", .op = {.x = shape_only(DType::kF32, {37})}, .inputs = {}};
+  OpCase<op::Clear<Tensor>> test{
+      .name = "clear", .op = {.x = shape_only(DType::kF32, {37}), .state = {}}, .inputs = {}};
   EXPECT_EQ(execute_on_cpu(test).outputs.at("x"), std::vector<double>(37, 0.0));
+}
+
+TEST(Fp8, ASkippedStepClearsNothing) {
+  OpCase<op::Clear<Tensor>> test{.name = "clear",
+                                 .op = {.x = shape_only(DType::kF32, {3}), .state = state_shape()},
+                                 .inputs = {.tensors = {{"x", {1, 2, 3}}}, .state = {.skipped = 1}}};
+  EXPECT_EQ(execute_on_cpu(test).outputs.at("x"), (std::vector<double>{1, 2, 3}));
+  test.inputs.state.skipped = 0;
+  EXPECT_EQ(execute_on_cpu(test).outputs.at("x"), (std::vector<double>{0, 0, 0}));
 }
 
 TEST(Fp8, BothCopiesHoldTheNearestCodes) {
@@ -87,7 +100,7 @@ double largest_magnitude(const std::vector<double>& values) {
   return largest;
 }
 
-TEST(Fp8, NormsAndSwiGluLeaveTheMagnitudeOfWhatTheyWrite) {
+TEST(Fp8, WhateverWritesATensorLeavesItsMagnitude) {
   const auto expect_magnitude = [](auto test, const char* output) {
     test.op.abs_max = shape_only(DType::kF32, {1});
     test.inputs.tensors["abs_max"] = {0};
@@ -97,6 +110,18 @@ TEST(Fp8, NormsAndSwiGluLeaveTheMagnitudeOfWhatTheyWrite) {
   for (const SwiGluCase& c : kSwiGluCases) {
     expect_magnitude(swiglu_forward_case(c), "h");
     expect_magnitude(swiglu_backward_case(c), "dgate_up");
+  }
+  for (const auto& test : rope_cases()) expect_magnitude(test, "qkv");
+  const AttentionCase attention{
+      .heads = 6, .kv_heads = 2, .dim = 16, .lengths = {97}, .tail_rows = 3, .off_heads = {1}};
+  expect_magnitude(attention.forward(1), "out");
+  for (const AdamWForm& form : adamw_forms()) {
+    for (const bool has_weight : {false, true}) {
+      if (!has_weight && form.weights != op::WeightForm::kMaster) continue;
+      auto test = in_form(plain_case_for(form, 1003), form);
+      if (!has_weight) test.op.weight = {};
+      expect_magnitude(test, has_weight ? "weight" : "master");
+    }
   }
   for (const NormCase& c : kNormCases) {
     expect_magnitude(norm_forward_case(c), "y");

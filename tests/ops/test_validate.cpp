@@ -91,9 +91,10 @@ std::vector<ValidOp> matmul_and_attention_ops() {
       {op::PackWeight<Tensor>{bytes(100), half({5, 3}), u16({5, 3}), f32({5, 3})},
        {"remainder"},
        {"packed", "weight", "scratch"}},
-      {op::Rope<Tensor>{qkv, f32({10, kDim}), i32({kTokens}), 6, 8, kDim}, {}, {}},
-      {op::AttentionForward<Tensor>{out, f32({kHeads, kTokens}), qkv, i32({4}), i32({1}), bytes(9), attention_shape()},
-       {"scratch"},
+      {op::Rope<Tensor>{qkv, f32({10, kDim}), i32({kTokens}), f32({1}), 6, 8, kDim}, {"abs_max"}, {}},
+      {op::AttentionForward<Tensor>{out, f32({kHeads, kTokens}), qkv, i32({4}), i32({1}), bytes(9), f32({1}),
+                                    attention_shape()},
+       {"scratch", "abs_max"},
        {"scratch"}},
       {op::AttentionBackward<Tensor>{qkv, out, qkv, out, f32({kHeads, kTokens}), i32({4}), i32({1}), bytes(9),
                                      attention_shape()},
@@ -127,9 +128,11 @@ std::vector<ValidOp> loss_and_optimizer_ops() {
       {op::LossReduce<Tensor>{state_shape(), f32({6}), f32({6}), i32({6})}, {"log_sum_exp"}, {}},
       {op::GradientSquareSum<Tensor>{state_shape(), flat, shape_only(DType::kF64, {1})}, {}, {"partials", "gradient"}},
       {op::StepDecision<Tensor>{state_shape()}},
-      {op::AdamW<Tensor>{flat, flat, flat, half({20}), {}, flat, state_shape()}, {"master", "weight"}, {}},
-      {op::AdamW<Tensor>{{}, half({20}), half({20}), half({20}), u16({20}), half({20}), state_shape()},
-       {"remainder"},
+      {op::AdamW<Tensor>{flat, flat, flat, half({20}), {}, flat, state_shape(), f32({1})},
+       {"master", "weight", "abs_max"},
+       {}},
+      {op::AdamW<Tensor>{{}, half({20}), half({20}), half({20}), u16({20}), half({20}), state_shape(), f32({1})},
+       {"remainder", "abs_max"},
        {}},
       {op::MeanOfCopies<Tensor>{flat, flat, state_shape(), shape_only(DType::kF64, {2}), 3},
        {},
@@ -166,7 +169,7 @@ std::vector<ValidOp> ops_of_ranks() {
 std::vector<ValidOp> fp8_ops() {
   const auto e4m3 = [](Shape shape) { return shape_only(DType::kE4M3, shape); };
   return {
-      {op::Clear<Tensor>{f32({9})}, {}, {"x"}},
+      {op::Clear<Tensor>{f32({9}), state_shape()}, {"state"}, {"x"}},
       {op::AbsMax<Tensor>{f32({6}), f32({5}), half({6, 5})}, {"abs_max", "column_abs_max"}, {}},
       {op::QuantizeFp8<Tensor>{e4m3({6, 5}), e4m3({5, 6}), f32({1}), {}, half({6, 5}), f32({1}), {}, state_shape()},
        {"q", "q_transposed", "state"},
@@ -313,15 +316,15 @@ TEST(Validate, RefusesTensorsOfTwoDevices) {
 }
 
 TEST(Validate, RefusesScalarsThatContradict) {
-  const op::Rope<Tensor> rope{half({6, 64}), f32({10, 8}), i32({6}), 6, 8, 8};
+  const op::Rope<Tensor> rope{half({6, 64}), f32({10, 8}), i32({6}), {}, 6, 8, 8};
   op::Rope<Tensor> odd = rope;
   odd.head_dim = 7;
   EXPECT_NE(message_of(odd).find("head_dim is odd"), std::string::npos);
   op::Rope<Tensor> many = rope;
   many.num_rotated_heads = 9;
   EXPECT_NE(message_of(many).find("num_rotated_heads"), std::string::npos);
-  op::AttentionForward<Tensor> attention{half({6, 32}), f32({4, 6}), half({6, 64}),    i32({4}),
-                                         i32({1}),      {},          attention_shape()};
+  op::AttentionForward<Tensor> attention{half({6, 32}),    f32({4, 6}), half({6, 64}), i32({4}), i32({1}), {}, {},
+                                         attention_shape()};
   attention.shape.uniform = true;
   EXPECT_NE(message_of(attention).find("uniform"), std::string::npos);
   op::AttentionPartForward<Tensor> part{f32({6, 32}),

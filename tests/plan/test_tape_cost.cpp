@@ -42,6 +42,19 @@ TEST(TapeCost, AttentionIsItsCausalHalfAndTwoAndAHalfTimesThatBackwards) {
   EXPECT_DOUBLE_EQ(seconds, 7.0 * 3 * 64 * 32 * 4 * 8);  // L N T H D
 }
 
+TEST(TapeCost, HeadsThatAreOffAreNotCounted) {
+  const Program program = program_with(Recompute::kNone);
+  for (const TapeEntry& entry : program.tape(Phase::kTrainFirst)->entries()) {
+    const double all = op_work(entry.op, program.tensors).attention_flops;
+    op::AnyOp<TensorId> gated = entry.op;
+    op::HeadGates gates;
+    gates.switch_off(1);
+    if (auto* const forward = std::get_if<op::AttentionForward<TensorId>>(&gated)) forward->shape.gates = gates;
+    if (auto* const backward = std::get_if<op::AttentionBackward<TensorId>>(&gated)) backward->shape.gates = gates;
+    EXPECT_DOUBLE_EQ(op_work(gated, program.tensors).attention_flops, all * 3 / 4);
+  }
+}
+
 TEST(TapeCost, SwiGluInsideAProductChangesNoMatmulWorkAndSavesTraffic) {
   struct JoiningSizes final : PlainSizes {
     bool joins_swiglu(DType, int64_t, int64_t) const override { return true; }

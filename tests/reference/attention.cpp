@@ -132,6 +132,7 @@ test::Values evaluate(const op::AttentionForward<Tensor>& op, const test::Values
   std::vector<Real> log_sum_exp(heads.query * tokens);
   for_each_document(in, [&](size_t first, size_t length) {
     for (size_t h = 0; h < heads.query; ++h) {
+      if (!op.shape.gates.is_on(static_cast<int>(h))) continue;
       for (size_t i = 0; i < length; ++i) {
         std::vector<Real> scores;
         for (size_t j = first_visible(i, op.shape.window); j <= i; ++j) {
@@ -169,6 +170,7 @@ test::Values evaluate(const op::AttentionBackward<Tensor>& op, const test::Value
   std::vector<Real> dqkv(qkv.size());
   for_each_document(in, [&](size_t first, size_t length) {
     for (size_t h = 0; h < heads.query; ++h) {
+      if (!op.shape.gates.is_on(static_cast<int>(h))) continue;
       for (size_t i = 0; i < length; ++i) {
         const size_t query = heads.qkv(first + i, h, 0);
         const Real* gradient = &dout[heads.out(first + i, h, 0)];

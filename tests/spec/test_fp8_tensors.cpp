@@ -73,11 +73,52 @@ TEST(Fp8Tensors, SlotsAreOneNumberATensorOrOneARowAndColumnAndNeverOverlap) {
   }
 }
 
-TEST(Fp8Tensors, PackingMeasuresAndQuantisesEveryWeightOfABlock) {
+/// Clears all magnitudes of weights, then measures each.
+void expect_measured(const Program& program, Phase phase) {
+  const Tape* const tape = program.tape(phase);
+  ASSERT_NE(tape, nullptr);
+  EXPECT_EQ(ops_of<op::Clear>(*tape).at(0).x, program.fp8.weight_abs_max);
+  EXPECT_FALSE(ops_of<op::Clear>(*tape).at(0).state.has_value());
+  EXPECT_EQ(ops_of<op::AbsMax>(*tape).size(), 3u * 4);
+}
+
+TEST(Fp8Tensors, WeightsAreMeasuredAfterLoadingAndThenByTheOptimizerThatWritesThem) {
+  const Program program = program_with(fp8_options());
+  expect_measured(program, Phase::kMeasure);
+  EXPECT_TRUE(ops_of<op::AbsMax>(*program.tape(Phase::kPack)).empty());
+  const Tape& optimizer = *program.tape(Phase::kOptimizer);
+  const auto clears = ops_of<op::Clear>(optimizer);
+  ASSERT_EQ(clears.size(), 1u);
+  EXPECT_EQ(clears[0].x, program.fp8.weight_abs_max);
+  EXPECT_EQ(clears[0].state,
+            program.state);  // a skipped step leaves weights and magnitudes alone
+  std::set<int32_t> measured;
+  for (const auto& adamw : ops_of<op::AdamW>(optimizer)) {
+    if (!adamw.abs_max.has_value()) continue;
+    EXPECT_TRUE(measured.insert(adamw.abs_max.index).second);
+  }
+  for (const ParamTensors& tensors : program.param_tensors) {
+    if (!tensors.fp8.copy.has_value()) continue;
+    EXPECT_EQ(measured.erase(tensors.fp8.slot.abs_max.index), 1u);
+  }
+  EXPECT_TRUE(measured.empty());
+}
+
+TEST(Fp8Tensors, PackingMeasuresWhereScalesAreOfRowsOrRanksUpdatePieces) {
+  ProgramOptions options = fp8_options();
+  options.data_ranks = 2;
+  for (const Program& program : {program_with(fp8_options(Fp8Scaling::kRow)), program_with(options)}) {
+    expect_measured(program, Phase::kPack);
+    EXPECT_EQ(program.tape(Phase::kMeasure), nullptr);
+    for (const auto& adamw : ops_of<op::AdamW>(*program.tape(Phase::kOptimizer))) {
+      EXPECT_FALSE(adamw.abs_max.has_value());
+    }
+  }
+}
+
+TEST(Fp8Tensors, PackingQuantisesEveryWeightOfABlock) {
   const Program program = program_with(fp8_options());
   const Tape& pack = *program.tape(Phase::kPack);
-  EXPECT_EQ(ops_of<op::Clear>(pack).at(0).x, program.fp8.weight_abs_max);
-  EXPECT_EQ(ops_of<op::AbsMax>(pack).size(), 3u * 4);
   const auto quantised = ops_of<op::QuantizeFp8>(pack);
   ASSERT_EQ(quantised.size(), 3u * 4);
   for (const auto& op : quantised) EXPECT_EQ(op.kind, op::Fp8Kind::kWeight);

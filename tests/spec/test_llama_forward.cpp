@@ -69,6 +69,19 @@ TEST(LlamaForward, AlibiRotatesNothingAndTellsAttention) {
   }
 }
 
+TEST(LlamaForward, EveryPhaseReadsTheAnglesInThePrecisionOfTheModel) {
+  ModelConfig config = small_config();
+  config.rope.precision = RopePrecision::kF16;
+  ProgramOptions options = small_options();
+  options.generation = GenerationShape{.capacity = 8, .prefill_rows = 4};
+  const Program program = make_llama_program(config, options, PlainSizes());
+  EXPECT_EQ(program.tensors[program.rope_table].dtype, DType::kF16);
+  for (const Phase phase : {Phase::kTrainFirst, Phase::kEval, Phase::kDecode}) {
+    ASSERT_NE(program.tape(phase), nullptr) << phase_name(phase);
+    for (const auto& rope : ops_of<op::Rope>(*program.tape(phase))) EXPECT_EQ(rope.table, program.rope_table);
+  }
+}
+
 TEST(LlamaForward, OnlyTheLayersThatUseTheWindowHaveIt) {
   ModelConfig config = small_config();
   config.sliding_window = 8;

@@ -97,6 +97,16 @@ TEST(LlamaLinear, EveryMagnitudeIsMeasuredOnceAMicroBatchAfterItsSlotWasCleared)
   }
 }
 
+TEST(LlamaLinear, NoTensorIsReadAgainForItsMagnitudeUnlessHeadNormsComeLast) {
+  const Program program = program_with(fp8_options());
+  EXPECT_TRUE(ops_of<op::AbsMax>(*program.tape(Phase::kTrainFirst)).empty());
+  ModelConfig config = small_config();
+  config.family = ModelFamily::kQwen3;
+  config.has_qk_norm = true;
+  const Program with_norms = make_llama_program(config, fp8_options(), PlainSizes());
+  EXPECT_EQ(ops_of<op::AbsMax>(*with_norms.tape(Phase::kTrainFirst)).size(), 3u);
+}
+
 TEST(LlamaLinear, ElementsAreCountedOnceWhateverIsRecomputed) {
   for (const Recompute recompute : kAllRecompute) {
     ProgramOptions options = fp8_options();

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "core/error.h"
 #include "spec/model_config.h"
@@ -79,6 +80,27 @@ TEST(Rope, TableSeparatesFarNeighbouringPositions) {  // report:B21
   for (const size_t position : {4095u, 4096u, 15962u, 15968u}) {
     EXPECT_NEAR(table[position * 64], std::cos(static_cast<double>(position)), 1e-7);
     EXPECT_NEAR(table[position * 64 + 32], std::sin(static_cast<double>(position)), 1e-7);
+  }
+}
+
+TEST(Rope, TableIsRoundedOnceMoreWhereItIsKeptInSixteenBits) {
+  const auto exact = rope_table({}, 16, 300);
+  for (const RopePrecision precision : {RopePrecision::kF32, RopePrecision::kBF16, RopePrecision::kF16}) {
+    const RopeConfig rope{.precision = precision};
+    const std::vector<std::byte> stored = stored_rope_table(rope, 16, 300);
+    ASSERT_EQ(std::ssize(stored), std::ssize(exact) * dtype_bytes(rope_table_dtype(rope)));
+    for (size_t i = 0; i < exact.size(); ++i) {
+      float value = 0;
+      if (precision == RopePrecision::kF32) {
+        std::memcpy(&value, stored.data() + 4 * i, 4);
+        ASSERT_EQ(value, exact[i]);
+        continue;
+      }
+      uint16_t word = 0;
+      std::memcpy(&word, stored.data() + 2 * i, 2);
+      const bool is_bf16 = precision == RopePrecision::kBF16;
+      ASSERT_EQ(word, is_bf16 ? to_bf16(exact[i]).bits : to_fp16(exact[i]).bits);
+    }
   }
 }
 

@@ -35,6 +35,18 @@ void expect_accepted(const std::function<void(RunConfig&)>& change) {
   EXPECT_NO_THROW(config.validate());
 }
 
+TEST(RunConfigChecks, AnglesAreRoundedOnlyWhereThereAreSome) {
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.precision.rope = RopePrecision::kF16;
+                         c.model.positions = Positions::kAlibi;
+                       }),
+                       "precision.rope"));
+  RunConfig config = small_run();
+  config.precision.rope = RopePrecision::kBF16;
+  EXPECT_NO_THROW(config.validate());
+  EXPECT_EQ(scratch_model_config(config).rope.precision, RopePrecision::kBF16);
+}
+
 TEST(RunConfigChecks, ASmallRunIsAccepted) {
   EXPECT_NO_THROW(small_run().validate());
   EXPECT_TRUE(small_run().ignored_settings().empty());

@@ -47,6 +47,7 @@ double round_to(DType dtype, double value) {
   switch (dtype) {
     case DType::kF32: return static_cast<double>(static_cast<float>(value));
     case DType::kBF16: return static_cast<double>(to_float(bf16_of(value)));
+    case DType::kF16: return static_cast<double>(to_float(to_fp16(static_cast<float>(value))));
     case DType::kF64: return value;
     case DType::kI32:
     case DType::kI64:
@@ -65,6 +66,7 @@ std::vector<std::byte> encode(DType dtype, std::span<const double> values) {
     switch (dtype) {
       case DType::kF32: append_bytes(bytes, static_cast<float>(value)); break;
       case DType::kBF16: append_bytes(bytes, bf16_of(value)); break;
+      case DType::kF16: append_bytes(bytes, to_fp16(static_cast<float>(value))); break;
       case DType::kF64: append_bytes(bytes, value); break;
       case DType::kI32: append_bytes(bytes, static_cast<int32_t>(value)); break;
       case DType::kI64: append_bytes(bytes, static_cast<int64_t>(value)); break;
@@ -84,6 +86,7 @@ std::vector<double> decode(DType dtype, std::span<const std::byte> bytes) {
     switch (dtype) {
       case DType::kF32: values[i] = static_cast<double>(value_at<float>(bytes, i)); break;
       case DType::kBF16: values[i] = static_cast<double>(to_float(value_at<bf16>(bytes, i))); break;
+      case DType::kF16: values[i] = static_cast<double>(to_float(value_at<fp16>(bytes, i))); break;
       case DType::kF64: values[i] = value_at<double>(bytes, i); break;
       case DType::kI32: values[i] = value_at<int32_t>(bytes, i); break;
       case DType::kI64: values[i] = static_cast<double>(value_at<int64_t>(bytes, i)); break;

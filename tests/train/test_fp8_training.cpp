@@ -80,6 +80,22 @@ TEST(Fp8Training, AccumulationSumsMicroBatchesInF32) {
   EXPECT_TRUE(std::isfinite(run.trainer.step_and_finish().loss));
 }
 
+TEST(Fp8Training, TheOptimizerLeavesTheMagnitudesThatMeasuringItsWeightsWouldFind) {
+  TinyRun run(tiny_model(), fp8_options(), some_batches(), tiny_trainer_options());
+  const Program& program = run.executor.program();
+  const auto magnitudes = [&] {
+    std::vector<float> values(static_cast<size_t>(program.tensors[program.fp8.weight_abs_max].shape.num_elements()));
+    run.executor.read(program.fp8.weight_abs_max, values.data(), std::ssize(values) * 4);
+    return values;
+  };
+  const std::vector<float> loaded = magnitudes();
+  for (int i = 0; i < 3; ++i) run.trainer.step_and_finish();
+  const std::vector<float> trained = magnitudes();
+  EXPECT_NE(trained, loaded);
+  run.executor.run(Phase::kMeasure);
+  EXPECT_EQ(magnitudes(), trained);
+}
+
 TEST(Fp8Training, NoScaleOutlivesItsMicroBatch) {  // fault:C13
   TinyRun run(tiny_model(), fp8_options(), some_batches(), tiny_trainer_options());
   TinyRun late(tiny_model(), fp8_options(), some_batches(), tiny_trainer_options());

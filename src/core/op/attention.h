@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cmath>
+#include <compare>
 #include <cstdint>
 #include <string_view>
 
@@ -11,11 +12,13 @@ namespace litespark::op {
 
 /// Rotates, in place, the first H + K heads of a packed [N, (H + 2 K) D] tensor: pair (i, i + D/2) of a head turns by
 /// positions[n] * frequency_i (Su et al. 2021, half-split layout of Hugging Face). `inverse` turns back: the gradient.
-/// table [P, D] f32: row p holds D/2 cosines then D/2 sines, computed in double, rounded once; positions [N] i32 < P.
+/// table [P, D] f32, bf16 or f16: row p holds D/2 cosines then D/2 sines; positions [N] i32 < P. Products and sums are
+/// f32 whatever the table is kept in. abs_max [1] f32, when present, is raised to max |qkv| as op::AbsMax does, over
+/// what was turned and what was not.
 template <class T>
 struct Rope {
   static constexpr std::string_view kName = "rope";
-  T qkv, table, positions;
+  T qkv, table, positions, abs_max;
   int num_rotated_heads = 0;  ///< H + K
   int num_heads_total = 0;    ///< H + 2 K
   int head_dim = 0;           ///< D
@@ -26,6 +29,7 @@ struct Rope {
     return Rope<decltype(f.in("table", table))>{.qkv = f.inout("qkv", qkv),
                                                 .table = f.in("table", table),
                                                 .positions = f.in("positions", positions),
+                                                .abs_max = f.inout("abs_max", abs_max),
                                                 .num_rotated_heads = num_rotated_heads,
                                                 .num_heads_total = num_heads_total,
                                                 .head_dim = head_dim,
@@ -46,6 +50,53 @@ inline float alibi_slope(int head, int num_heads) {
   return static_cast<float>(std::exp2(alibi_log2_slope(head, num_heads)));
 }
 
+/// Query heads that are switched off: nothing of theirs is read and no work is scheduled for them. Their columns of out
+/// and dqkv and their log_sum_exp are 0; a kv head's gradient is the share of its heads that are on, 0 without any.
+/// Known when an op is made, so that grids and counted FLOPs follow. Kernels take it by value.
+struct HeadGates {
+  static constexpr int kMostHeads = 256;
+  uint64_t off[kMostHeads / 64] = {};
+
+  constexpr bool any_off() const { return (off[0] | off[1] | off[2] | off[3]) != 0; }
+  constexpr bool is_on(int head) const {
+    // Not indexed: registers of the Hopper kernels are all taken, and this needs the fewest.
+    const uint64_t word = head < 64 ? off[0] : head < 128 ? off[1] : head < 192 ? off[2] : off[3];
+    return head >= kMostHeads || (word >> (head % 64) & 1) == 0;
+  }
+  constexpr void switch_off(int head) { off[head / 64] |= uint64_t{1} << (head % 64); }
+  /// Of `count` heads from `first` on.
+  constexpr int num_on(int first, int count) const {
+    if (!any_off()) return count;
+    int on = 0;
+    for (int head = first; head < first + count; ++head) on += is_on(head) ? 1 : 0;
+    return on;
+  }
+  /// The head that is on with `index` others between it and `first`; there must be one.
+  constexpr int nth_on(int first, int index) const {
+    if (!any_off()) return first + index;
+    int head = first;
+    for (; index > 0 || !is_on(head); ++head) index -= is_on(head) ? 1 : 0;
+    return head;
+  }
+  /// Of `groups` groups of `size` heads each, those with a head that is on, and the one with `index` such before it.
+  constexpr int num_busy(int groups, int size) const {
+    int busy = 0;
+    for (int group = 0; group < groups; ++group) busy += num_on(group * size, size) > 0 ? 1 : 0;
+    return busy;
+  }
+  constexpr int nth_busy(int size, int index) const {
+    if (!any_off()) return index;
+    int group = 0;
+    for (bool busy = num_on(0, size) > 0; index > 0 || !busy; busy = num_on(group * size, size) > 0) {
+      index -= busy ? 1 : 0;
+      ++group;
+    }
+    return group;
+  }
+
+  auto operator<=>(const HeadGates&) const = default;
+};
+
 /// What forward and backward share. A query at position i of its document sees keys j of the same document with
 /// i - window < j <= i (window 0: all j <= i).
 struct AttentionShape {
@@ -58,16 +109,18 @@ struct AttentionShape {
   int max_length = 0;      ///< no document is longer
   bool uniform = false;    ///< every document has exactly max_length tokens and N = max_documents * max_length
   bool has_alibi = false;  ///< scaled scores lose alibi_slope(head, H) (i - j)
+  HeadGates gates;         ///< not in parts
 };
 
 /// out = softmax(scale q k^T - slope (i - j) + mask) v per head, the slope 0 without ALiBi, online over tiles: no T x T
 /// matrix ever exists. out [N, H D]; log_sum_exp [H, N] f32 (natural log of the scaled scores' sum); qkv [N, (H + 2 K)
 /// D]; offsets [max_documents + 1] i32: document d is rows offsets[d] .. offsets[d+1]; num_documents [1] i32. Rows past
-/// the last document are written as 0. scratch: bytes the backend asks for, may be absent.
+/// the last document are written as 0. scratch: bytes the backend asks for, may be absent. abs_max [1] f32, when
+/// present, is raised to max |out| as op::AbsMax does.
 template <class T>
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
-  T out, log_sum_exp, qkv, offsets, num_documents, scratch;
+  T out, log_sum_exp, qkv, offsets, num_documents, scratch, abs_max;
   AttentionShape shape;
 
   template <class F>
@@ -78,6 +131,7 @@ struct AttentionForward {
                                                         .offsets = f.in("offsets", offsets),
                                                         .num_documents = f.in("num_documents", num_documents),
                                                         .scratch = f.out("scratch", scratch),
+                                                        .abs_max = f.inout("abs_max", abs_max),
                                                         .shape = shape};
   }
 };

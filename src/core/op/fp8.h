@@ -9,15 +9,17 @@
 
 namespace litespark::op {
 
-/// x = 0. x f32 of any shape.
+/// x = 0; with `state` only in a step that is taken, after its decision. x f32
+/// of any shape.
 template <class T>
 struct Clear {
   static constexpr std::string_view kName = "clear";
-  T x;
+  T x, state;
 
   template <class F>
   auto map(F&& f) const {
-    return Clear<decltype(f.out("x", x))>{.x = f.out("x", x)};
+    return Clear<decltype(f.out("x", x))>{.x = state.has_value() ? f.inout("x", x) : f.out("x", x),
+                                          .state = f.in("state", state)};
   }
 };
 

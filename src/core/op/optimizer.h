@@ -58,11 +58,12 @@ inline constexpr int kNumWeightForms = 3;
 ///   master -= lr * (m / bias_correction1) / (sqrt(v / bias_correction2) + eps).
 /// All of equal size; first_moment and second_moment f32 or both bf16, which are written with stochastic rounding;
 /// gradient f32 or bf16; master, weight and remainder as WeightForm says. The noise of element i is that of element
-/// first_element + i of the flat parameters in step state.rng_counter.
+/// first_element + i of the flat parameters in step state.rng_counter. abs_max [1] f32, when present, is raised to the
+/// largest magnitude of the weights that were written, or of the master where there are none, as op::AbsMax does.
 template <class T>
 struct AdamW {
   static constexpr std::string_view kName = "adamw";
-  T master, first_moment, second_moment, weight, remainder, gradient, state;
+  T master, first_moment, second_moment, weight, remainder, gradient, state, abs_max;
   // Doubles: 1 - beta2 of a rounded beta2 would be off by 5e-5 against the bias correction.
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -86,6 +87,7 @@ struct AdamW {
                                                        .remainder = f.inout("remainder", remainder),
                                                        .gradient = f.in("gradient", gradient),
                                                        .state = f.in("state", state),
+                                                       .abs_max = f.inout("abs_max", abs_max),
                                                        .beta1 = beta1,
                                                        .beta2 = beta2,
                                                        .eps = eps,

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/cpu/abs_max.h"
 #include "ops/cpu/attention_documents.h"
 #include "ops/cpu/attention_scratch.h"
 #include "ops/cpu/cpu_backend_impl.h"
@@ -38,6 +39,7 @@ TaskSize task_size(const op::AttentionShape& shape, int64_t num_tokens, int thre
 struct Layout {
   DocumentSegment* segments = nullptr;
   float* slopes = nullptr;
+  OnHeads on;
   int64_t bytes = 0, thread_bytes = 0, shared_bytes = 0;
 };
 
@@ -51,6 +53,7 @@ Layout lay_out(const op::AttentionShape& shape, int64_t num_tokens, const Attent
   layout.segments =
       shared.take<DocumentSegment>(max_segments(shape, num_tokens, task_size(shape, num_tokens, threads).queries));
   layout.slopes = take_slopes(shared, shape);
+  layout.on = take_on_heads(shared, shape);
   layout.shared_bytes = shared.used();
   layout.thread_bytes = thread.used();
   layout.bytes = layout.shared_bytes + threads * layout.thread_bytes;
@@ -118,10 +121,12 @@ void attend_segments(const ForwardWork& work, const ForwardRows<Value>& rows, in
     const DocumentSegment& segment = layout.segments[index / tasks_a_segment];
     const int64_t kv_head = index % tasks_a_segment / parts;
     const int64_t first_in_group = index % parts * work.size.heads;
-    const int64_t head = kv_head * group + first_in_group;
+    const int64_t head = kv_head * group;
+    if (first_in_group >= layout.on.counts[kv_head]) continue;
     AttentionForwardTask task = forward_task(shape, rows, segment, head, kv_head);
     if (shape.has_alibi) task.slopes = layout.slopes + head;
-    task.group = static_cast<int>(std::min<int64_t>(work.size.heads, group - first_in_group));
+    task.heads = layout.on.heads + head + first_in_group;
+    task.group = static_cast<int>(std::min<int64_t>(work.size.heads, layout.on.counts[kv_head] - first_in_group));
     ScratchCursor cursor(work.scratch + layout.shared_bytes + omp_get_thread_num() * layout.thread_bytes);
     take_forward_buffers(cursor, work.kernels, task);
     work.kernels.forward(task);
@@ -138,6 +143,7 @@ ForwardWork forward_work(const op::AttentionShape& shape, int64_t num_tokens, co
                    .layout = lay_out(shape, num_tokens, kernels, threads, scratch.data()),
                    .scratch = scratch.data()};
   fill_slopes(shape, work.layout.slopes);
+  fill_on_heads(shape, work.layout.on);
   return work;
 }
 
@@ -167,8 +173,10 @@ void forward(const op::AttentionForward<Tensor>& op, const AttentionKernels& ker
                          cut_documents(offsets, num_documents, work.size.queries, work.layout.segments));
   const int64_t end = num_documents > 0 ? offsets[num_documents] : 0;
   zero_rows(threads, out, end, num_tokens, shape.num_heads * dim);
-  for (int64_t head = 0; head < shape.num_heads; ++head) {
-    std::fill(log_sum_exp + head * num_tokens + end, log_sum_exp + (head + 1) * num_tokens, 0.0f);
+  zero_off_heads(threads, shape, out, end, shape.num_heads * dim);
+  for (int head = 0; head < shape.num_heads; ++head) {
+    const int64_t first = shape.gates.is_on(head) ? end : 0;
+    std::fill(log_sum_exp + head * num_tokens + first, log_sum_exp + (head + 1) * num_tokens, 0.0f);
   }
 }
 
@@ -240,6 +248,7 @@ void CpuBackend::run(const op::AttentionForward<Tensor>& op) {
   visit_float_dtype("attention_forward", op.qkv.dtype, [&](auto tag) {
     forward<typename decltype(tag)::type>(op, attention_kernels(isa_, op.qkv.dtype), threads_);
   });
+  raise_abs_max(threads_, op.abs_max, op.out);
 }
 
 }  // namespace litespark::cpu

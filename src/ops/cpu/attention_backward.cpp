@@ -37,6 +37,7 @@ int64_t query_end(const op::AttentionShape& shape, const DocumentPair& pair, int
 struct Layout {
   DocumentSegment* segments = nullptr;
   float* slopes = nullptr;
+  OnHeads on;
   float* partials = nullptr;  ///< [ranges of the longest document, N, H D], if documents are cut or are parts
   int64_t partial_elements = 0;
   int64_t shared_bytes = 0, thread_bytes = 0, bytes = 0;
@@ -54,6 +55,7 @@ Layout lay_out(const op::AttentionShape& shape, int64_t num_tokens, const Attent
   const int64_t most_ranges = ceil_div(longest, range);
   if (in_parts || most_ranges > 1) layout.partials = shared.take<float>(most_ranges * layout.partial_elements);
   layout.slopes = take_slopes(shared, shape);
+  layout.on = take_on_heads(shared, shape);
   ScratchCursor thread;
   AttentionBackwardTask task{.head = attention_head(shape)};
   take_backward_buffers(thread, kernels, range, task);
@@ -79,6 +81,10 @@ void add_partials(const op::AttentionShape& shape, const Layout& layout, const D
       ++first;
     }
     for (int64_t c = 0; c < columns; ++c) {
+      if (!shape.gates.is_on(static_cast<int>(c / shape.head_dim))) {
+        c += shape.head_dim - 1;
+        continue;
+      }
       float sum = 0;
       for (int64_t piece = first; piece * range < num_keys; ++piece) {
         sum += layout.partials[piece * layout.partial_elements + row * columns + c];
@@ -156,11 +162,31 @@ void run_tasks(const BackwardWork& work, int64_t num_segments, const MakeTask& m
 #pragma omp parallel for schedule(dynamic) num_threads(work.threads)
   for (int64_t index = 0; index < num_segments * shape.num_kv_heads; ++index) {
     const int64_t kv_head = index % shape.num_kv_heads;
+    if (layout.on.counts[kv_head] == 0) continue;
     AttentionBackwardTask task = make_task(layout.segments[index / shape.num_kv_heads], kv_head);
-    if (shape.has_alibi) task.slopes = layout.slopes + kv_head * task.group;
+    const int64_t head = kv_head * (shape.num_heads / shape.num_kv_heads);
+    if (shape.has_alibi) task.slopes = layout.slopes + head;
+    task.heads = layout.on.heads + head;
+    task.group = layout.on.counts[kv_head];
     ScratchCursor cursor(work.scratch + layout.shared_bytes + omp_get_thread_num() * layout.thread_bytes);
     take_backward_buffers(cursor, work.kernels, work.range, task);
     work.kernels.backward(task);
+  }
+}
+
+/// Gradients of keys and values that no head reads.
+template <class Value>
+void zero_idle_keys(int threads, const op::AttentionShape& shape, const OnHeads& on, Value* dqkv, int64_t num_rows) {
+  const int64_t stride = int64_t{shape.num_heads + 2 * shape.num_kv_heads} * shape.head_dim;
+  for (int64_t kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
+    if (on.counts[kv_head] > 0) continue;
+    Value* const keys = dqkv + (shape.num_heads + kv_head) * shape.head_dim;
+    parallel_ranges(threads, num_rows, kMinRange, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        std::fill_n(keys + row * stride, shape.head_dim, Value{});
+        std::fill_n(keys + shape.num_kv_heads * shape.head_dim + row * stride, shape.head_dim, Value{});
+      }
+    });
   }
 }
 
@@ -182,6 +208,7 @@ void backward(const op::AttentionBackward<Tensor>& op, const AttentionKernels& k
   const Layout& layout = work.layout;
   const int64_t num_segments = cut_documents(offsets, num_documents, work.range, layout.segments);
   fill_slopes(shape, layout.slopes);
+  fill_on_heads(shape, layout.on);
   const Value* keys = op.qkv.as<Value>() + shape.num_heads * dim;
   const BackwardRows<Value> rows{.queries = op.qkv.as<Value>(),
                                  .query_stride = stride,
@@ -211,6 +238,8 @@ void backward(const op::AttentionBackward<Tensor>& op, const AttentionKernels& k
                  [&](int64_t row, int64_t column, float sum) { store_float(dqkv[row * stride + column], sum); });
   });
   zero_rows(threads, dqkv, num_documents > 0 ? offsets[num_documents] : 0, num_tokens, stride);
+  zero_off_heads(threads, shape, dqkv, num_tokens, stride);
+  zero_idle_keys(threads, shape, layout.on, dqkv, num_tokens);
 }
 
 /// One chunk of keys and one of queries.
@@ -262,6 +291,7 @@ void backward(const op::AttentionPartBackward<Tensor>& op, const AttentionKernel
                           .layout = lay_out(shape, length, kernels, threads, scratch.data(), true),
                           .scratch = scratch.data()};
   fill_slopes(shape, work.layout.slopes);
+  fill_on_heads(shape, work.layout.on);
   zero_rows(threads, op.dkeys_values.as<float>(), 0, num_rows, op.dkeys_values.columns());
   if (op.first) zero_rows(threads, op.dqueries.as<float>(), 0, num_rows, op.dqueries.columns());
   const auto* keys = op.keys_values.as<Value>();

@@ -187,7 +187,8 @@ template <class Math, class Value>
 void attention_backward(const AttentionBackwardTask& task) {
   const AttentionHead& head = task.head;
   begin_keys<Math, Value>(task);
-  for (int64_t head_index = 0; head_index < task.group; ++head_index) {
+  for (int64_t place = 0; place < task.group; ++place) {
+    const int64_t head_index = task.heads == nullptr ? place : task.heads[place];
     const float slope = task.slopes == nullptr ? 0.0f : task.slopes[head_index];
     for (int64_t query = task.query_begin; query < task.query_end; query += kAttentionTile) {
       const int64_t q0 = task.query_offset + query;

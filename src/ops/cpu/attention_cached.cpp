@@ -72,6 +72,11 @@ void attend_rows(const CachedCall<Value>& call, const AttentionKernels& kernels,
   parallel_blocks(threads, call.batch * call.num_new * call.shape.num_heads, [&](int64_t index) {
     const int64_t token = index / call.shape.num_heads;
     const int64_t head = index % call.shape.num_heads;
+    Value* const out = call.out + token * call.out_stride + head * dim;
+    if (!call.shape.gates.is_on(static_cast<int>(head))) {
+      std::fill_n(out, dim, Value{});
+      return;
+    }
     const int64_t sequence = token / call.num_new;
     const int64_t position = call.past_lengths[sequence] + token % call.num_new;
     const int64_t window = call.shape.window;
@@ -79,7 +84,7 @@ void attend_rows(const CachedCall<Value>& call, const AttentionKernels& kernels,
                  .query = call.qkv + token * call.qkv_stride + head * dim,
                  .keys = call.keys(sequence, head / call.group),
                  .values = call.values(sequence, head / call.group),
-                 .out = call.out + token * call.out_stride + head * dim,
+                 .out = out,
                  .first = window > 0 ? std::max<int64_t>(0, position - window + 1) : 0,
                  .last = position,
                  .slope = call.slope(head)});
@@ -98,6 +103,7 @@ void attend_tiles(const CachedCall<Value>& call, const AttentionKernels& kernels
   parallel_blocks(threads, call.batch * call.shape.num_heads * num_tiles, [&](int64_t index) {
     const int64_t tile = index % num_tiles;
     const int64_t head = index / num_tiles % call.shape.num_heads;
+    if (!call.shape.gates.is_on(static_cast<int>(head))) return;
     const int64_t sequence = index / num_tiles / call.shape.num_heads;
     const int64_t token = sequence * call.num_new + tile * kAttentionTile;
     const float slope = call.slope(head);
@@ -113,6 +119,7 @@ void attend_tiles(const CachedCall<Value>& call, const AttentionKernels& kernels
     take_forward_buffers(cursor, kernels, task);
     kernels.forward(task);
   });
+  zero_off_heads(threads, call.shape, call.out, call.batch * call.num_new, call.out_stride);
 }
 
 }  // namespace

@@ -118,6 +118,39 @@ inline void fill_slopes(const op::AttentionShape& shape, float* slopes) {
   }
 }
 
+/// Heads that are on, counted from the first of their group, one group behind the other, and how many each has.
+struct OnHeads {
+  uint16_t* heads = nullptr;  ///< [num_heads]
+  int32_t* counts = nullptr;  ///< [num_kv_heads]
+};
+inline OnHeads take_on_heads(ScratchCursor& cursor, const op::AttentionShape& shape) {
+  return {.heads = cursor.take<uint16_t>(shape.num_heads), .counts = cursor.take<int32_t>(shape.num_kv_heads)};
+}
+inline void fill_on_heads(const op::AttentionShape& shape, const OnHeads& on) {
+  const int group = shape.num_heads / shape.num_kv_heads;
+  for (int kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
+    on.counts[kv_head] = 0;
+    for (int i = 0; i < group; ++i) {
+      const int head = kv_head * group + i;
+      if (shape.gates.is_on(head)) on.heads[kv_head * group + on.counts[kv_head]++] = static_cast<uint16_t>(i);
+    }
+  }
+}
+
+/// Zeros in the columns of query heads that are off, of all rows; head 0 begins at `data`.
+template <class Value>
+void zero_off_heads(int threads, const op::AttentionShape& shape, Value* data, int64_t num_rows, int64_t stride) {
+  if (!shape.gates.any_off()) return;
+  constexpr int64_t kRowsPerBlock = 64;
+  parallel_ranges(threads, num_rows, kRowsPerBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (int head = 0; head < shape.num_heads; ++head) {
+        if (!shape.gates.is_on(head)) std::fill_n(data + row * stride + head * shape.head_dim, shape.head_dim, Value{});
+      }
+    }
+  });
+}
+
 inline AttentionHead attention_head(const op::AttentionShape& shape) {
   return {.dim = shape.head_dim,
           .padded_dim = static_cast<int>(round_up(shape.head_dim, kAttentionDimStep)),

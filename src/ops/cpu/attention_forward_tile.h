@@ -74,10 +74,10 @@ void attend_tile(const TilePosition& position, const AttentionForwardTask& task,
                      static_cast<const Element*>(task.weights), task.rescale, unit.sum);
 }
 
-/// Where a unit of a task lies: unit u is tile u / group of head u % group.
+/// Where a unit of a task lies: unit u is tile u / group of the task's head u % group.
 struct UnitPlace {
   UnitPlace(const AttentionForwardTask& task, int64_t unit)
-      : head(unit % task.group),
+      : head(task.heads == nullptr ? unit % task.group : task.heads[unit % task.group]),
         first_query(unit / task.group * kAttentionTile),
         num_queries(task.num_queries - first_query < kAttentionTile ? task.num_queries - first_query : kAttentionTile) {
   }

@@ -58,10 +58,11 @@ struct AttentionForwardTask {
   AttentionSumRows merged;       ///< as `out`: with log_sum_exp the attention to other keys, which these are added to
   float* log_sum_exp = nullptr;  ///< of the first query; head g is log_sum_exp_stride * g further on; may be null
   int64_t log_sum_exp_stride = 0;
-  const float* slopes = nullptr;                ///< ALiBi's, of each head of the group; null: none
+  const float* slopes = nullptr;                ///< ALiBi's, of each head that shares the keys; null: none
   int64_t first_position = 0, num_queries = 0;  ///< ceil(num_queries / tile) * group <= kAttentionMaxUnits
   int64_t num_keys = INT64_MAX;                 ///< where the document's keys end before its queries do
   int group = 1;
+  const uint16_t* heads = nullptr;  ///< [group]: which heads; null: the first ones
 
   // Scratch of the calling thread.
   void* keys_tile = nullptr;    ///< [tile, padded_dim] elements
@@ -90,6 +91,7 @@ struct AttentionBackwardTask {
   int64_t query_begin = 0, query_end = 0;  ///< rows of queries that see some of the keys
   int64_t query_offset = 0;                ///< position of row 0 of the queries, counted from row 0 of the keys
   int group = 1;
+  const uint16_t* heads = nullptr;  ///< [group]: which heads; null: the first ones
 
   // Scratch of the calling thread; "keys" counts key_end - key_begin rounded up to whole tiles.
   void* key_rows = nullptr;     ///< [keys, padded_dim] elements

@@ -76,6 +76,11 @@ struct FP16Words {
   }
 };
 
+template <class Vec>
+inline void widen(const fp16* from, float* to, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) to[i] = FP16Words<Vec>::to(from[i].bits);
+}
+
 /// What a block is multiplied by before it is rounded.
 template <class Vec>
 struct BlockScale {

@@ -123,6 +123,7 @@ void raise_abs_max(int threads, const Tensor& abs_max, const Tensor& x) {
 }
 
 void CpuBackend::run(const op::Clear<Tensor>& op) {
+  if (op.state.has_value() && static_cast<const StepState*>(op.state.data)->skipped != 0) return;
   std::memset(op.x.data, 0, static_cast<size_t>(op.x.bytes()));
 }
 

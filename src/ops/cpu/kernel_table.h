@@ -132,6 +132,8 @@ struct KernelTable {
   void (*swiglu_forward[2])(const SwiGluForwardRow& row);
   void (*swiglu_backward[2])(const SwiGluBackwardRow& row);
   void (*rope[2])(const RopeRow& row);
+  /// Halves as floats, exact.
+  void (*widen)(const fp16* from, float* to, int64_t size);
   SoftmaxStatistics (*softmax_statistics[2])(const void* logits, int64_t size);
   void (*softmax_gradient[2])(const SoftmaxGradientRow& row);
   double (*square_sum[2])(const void* values, int64_t size);

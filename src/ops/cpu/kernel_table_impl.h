@@ -36,6 +36,7 @@ constexpr KernelTable make_kernel_table() {
       .swiglu_forward = {swiglu_forward<Vec, float>, swiglu_forward<Vec, bf16>},
       .swiglu_backward = {swiglu_backward<Vec, float>, swiglu_backward<Vec, bf16>},
       .rope = {rope<Vec, float>, rope<Vec, bf16>},
+      .widen = widen<Vec>,
       .softmax_statistics = {softmax_statistics<Vec, float>, softmax_statistics<Vec, bf16>},
       .softmax_gradient = {softmax_gradient<Vec, float>, softmax_gradient<Vec, bf16>},
       .square_sum = {square_sum<Vec, float>, square_sum<Vec, bf16>},

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "core/step_state.h"
+#include "ops/cpu/abs_max.h"
 #include "ops/cpu/cpu_backend_impl.h"
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/parallel.h"
@@ -96,6 +97,7 @@ void CpuBackend::run(const op::AdamW<Tensor>& op) {
     part.size = end - begin;
     kernel(part);
   });
+  raise_abs_max(threads_, op.abs_max, op.weight.has_value() ? op.weight : op.master);
 }
 
 }  // namespace litespark::cpu

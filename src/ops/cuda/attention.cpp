@@ -21,6 +21,15 @@ int64_t hopper_gradient_bytes(const op::AttentionShape& shape, int64_t num_token
   return gradient_scratch(num_tokens, shape.num_heads, shape.head_dim).bytes;
 }
 
+/// " off=1,3": heads that are off; empty for none.
+std::string off_text(const op::HeadGates& gates, int num_heads) {
+  std::string text;
+  for (int head = 0; head < num_heads; ++head) {
+    if (!gates.is_on(head)) text += (text.empty() ? " off=" : ",") + std::to_string(head);
+  }
+  return text;
+}
+
 int64_t device_bytes() {
   size_t free_bytes = 0;
   size_t total_bytes = 0;
@@ -44,7 +53,8 @@ std::string AttentionLibrary::Request::name() const {
   return std::string(backward ? "attention_backward" : "attention_forward") + " n=" + std::to_string(num_tokens) +
          " h=" + std::to_string(num_heads) + " k=" + std::to_string(num_kv_heads) + " d=" + std::to_string(head_dim) +
          " t=" + std::to_string(max_length) + (window > 0 ? " window=" + std::to_string(window) : "") +
-         (has_alibi ? " alibi" : "") + (uniform ? " uniform " : " ") + std::string(dtype_name(compute));
+         (has_alibi ? " alibi" : "") + off_text(gates, num_heads) + (uniform ? " uniform " : " ") +
+         std::string(dtype_name(compute));
 }
 
 std::map<std::string, std::string> AttentionLibrary::choices() const {
@@ -98,6 +108,7 @@ std::string AttentionLibrary::why_not_cudnn(const Request& request, const SdpaKe
   if (!sdpa_.library) return sdpa_.reason;
   if (request.compute != DType::kBF16) return "not bf16";
   if (!request.uniform) return "documents of several lengths";
+  if (request.gates.any_off()) return "heads that are off";
   const std::optional<int64_t> bytes = sdpa_.library->workspace_bytes(key);
   if (!bytes) return "no cuDNN plan";
   if (*bytes > max_scratch_bytes_) return "cuDNN wants " + std::to_string(*bytes) + " bytes of scratch";
@@ -115,6 +126,7 @@ const AttentionLibrary::Choice& AttentionLibrary::choose(const op::AttentionShap
                         .max_length = shape.max_length,
                         .uniform = shape.uniform,
                         .has_alibi = shape.has_alibi,
+                        .gates = shape.gates,
                         .num_tokens = num_tokens,
                         .compute = compute,
                         .backward = backward};
@@ -148,7 +160,8 @@ AttentionArguments AttentionLibrary::arguments_of(const op::AttentionShape& shap
           .scale = shape.scale,
           .max_documents = shape.max_documents,
           .uniform_length = shape.uniform ? shape.max_length : 0,
-          .has_alibi = shape.has_alibi};
+          .has_alibi = shape.has_alibi,
+          .gates = shape.gates};
 }
 
 void AttentionLibrary::prepare(const op::AttentionForward<Tensor>& op) {
@@ -164,14 +177,22 @@ void AttentionLibrary::run(const op::AttentionForward<Tensor>& op) {
   if (num_tokens == 0) return;
   const Choice& choice = choose(op.shape, num_tokens, op.qkv.dtype, false);
   if (choice.plan) return sdpa_.library->forward(context_.stream, *choice.plan, op);
+  clear_off_heads(op.shape, op.out, context_);
+  clear_off_statistics(op.shape, op.log_sum_exp, context_);
+  if (op.shape.gates.num_on(0, op.shape.num_heads) == 0) return;
   AttentionArguments arguments = arguments_of(op.shape, num_tokens, op.qkv.dtype);
   arguments.qkv = op.qkv.data;
   arguments.out = op.out.data;
   arguments.log_sum_exp = op.log_sum_exp.as<float>();
+  arguments.abs_max = op.abs_max.has_value() ? op.abs_max.as<float>() : nullptr;
   arguments.offsets = op.offsets.as<int32_t>();
   arguments.num_documents = op.num_documents.as<int32_t>();
   if (choice.hopper) return launch_attention_forward_hopper(arguments, context_);
   launch_attention_forward(arguments, op.qkv.dtype, context_);
+}
+
+bool AttentionLibrary::measures(const op::AttentionForward<Tensor>& op) {
+  return !choose(op.shape, op.qkv.rows(), op.qkv.dtype, false).plan;
 }
 
 void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
@@ -183,6 +204,8 @@ void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
   const int64_t needed =
       choice.hopper ? hopper_gradient_bytes(op.shape, num_tokens) : delta_bytes(op.shape, num_tokens);
   if (scratch_bytes < needed) throw InternalError(op.kName, "scratch too small", scratch_bytes, needed);
+  clear_off_gradients(op.shape, op.dqkv, context_);
+  if (op.shape.gates.num_on(0, op.shape.num_heads) == 0) return;
   AttentionArguments arguments = arguments_of(op.shape, num_tokens, op.qkv.dtype);
   arguments.qkv = op.qkv.data;
   arguments.out = op.out.data;
@@ -236,6 +259,9 @@ AttentionLibraryPtr make_attention_library(const DeviceContext& context, const C
 
 void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
   attention_->run(op);
+  if (op.abs_max.has_value() && !attention_->measures(op)) {
+    run(op::AbsMax<Tensor>{.abs_max = op.abs_max, .column_abs_max = {}, .x = op.out});
+  }
 }
 
 void CudaBackend::run(const op::AttentionBackward<Tensor>& op) {

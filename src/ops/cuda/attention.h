@@ -32,6 +32,9 @@ class AttentionLibrary {
   void prepare(const op::AttentionBackward<Tensor>& op);
 
   void run(const op::AttentionForward<Tensor>& op);
+  /// Whether run() leaves the largest magnitude of what it writes; cuDNN's does
+  /// not.
+  bool measures(const op::AttentionForward<Tensor>& op);
   void run(const op::AttentionBackward<Tensor>& op);
 
   /// The same of parts that context ranks share, for `num_rows` rows of a rank: our own kernels, whatever is asked for.
@@ -54,6 +57,7 @@ class AttentionLibrary {
     float scale;
     int max_documents, max_length;
     bool uniform, has_alibi;
+    op::HeadGates gates;
     int64_t num_tokens;
     DType compute;
     bool backward;

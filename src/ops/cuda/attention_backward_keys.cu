@@ -143,7 +143,7 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
     const AttentionArguments arguments) {
   auto& tiles = *reinterpret_cast<SharedTiles<kHeadDim, kStages>*>(launched_shared());
 
-  const int kv_head = static_cast<int>(blockIdx.y);
+  const int kv_head = arguments.busy_kv_head(static_cast<int>(blockIdx.y));
   const int half = static_cast<int>(blockIdx.z);
   DocumentTile at = find_key_tile<kIsPart>(arguments, static_cast<int>(blockIdx.x), half);
   // The first keys of a document meet the most queries: here the long work is at the other end than for queries.
@@ -163,11 +163,12 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
     const TileRange range = band.query_tiles(at.tile);
     if (kIsPart && range.begin == range.end) return;
     const int tiles_per_head = range.end - range.begin;
-    const int steps = arguments.group() * tiles_per_head;
+    const int first_head = kv_head * arguments.group();
+    const int steps = arguments.gates.num_on(first_head, arguments.group()) * tiles_per_head;
+    const auto head_of = [&](int step) { return arguments.gates.nth_on(first_head, step / tiles_per_head); };
     const auto load_step = [&](int step, int stage) {
-      load_queries(
-          tiles.stages[stage], arguments, at.document, run,
-          {.head = kv_head * arguments.group() + step / tiles_per_head, .tile = range.begin + step % tiles_per_head});
+      load_queries(tiles.stages[stage], arguments, at.document, run,
+                   {.head = head_of(step), .tile = range.begin + step % tiles_per_head});
     };
     load_step(0, 0);
     for (int step = 0; step < steps; ++step) {
@@ -180,7 +181,6 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
       }
       __syncthreads();
       const int tile = range.begin + step % tiles_per_head;
-      const int head = kv_head * arguments.group() + step / tiles_per_head;
       add_query_tile<kHeadDim, kOutputs, kStages, kHasAlibi>(
           dkeys, dvalues, tiles, stage,
           {.band = band,
@@ -188,7 +188,7 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
            .first_key = at.first() + warp_row,
            .scale_log2 = arguments.scale * kLog2E,
            .masked = band.needs_mask(tile, at.tile),
-           .slope = kHasAlibi ? arguments.slope(head) / arguments.scale : 0.0f});
+           .slope = kHasAlibi ? arguments.slope(head_of(step)) / arguments.scale : 0.0f});
       __syncthreads();
       if (kStages == 1 && step + 1 < steps) load_step(step + 1, 0);
     }
@@ -203,7 +203,7 @@ void launch(const AttentionArguments& arguments, const DeviceContext& context) {
     constexpr int kStages = decltype(stages)::value;
     visit_form(arguments, [&](auto has_alibi, auto is_part) {
       launch_tiles({.kernel = attention_backward_keys_kernel<kHeadDim, kOutputs, kStages, has_alibi, is_part>,
-                    .num_heads = arguments.num_kv_heads,
+                    .num_heads = arguments.num_busy_kv_heads(),
                     .shared_bytes = static_cast<int>(sizeof(SharedTiles<kHeadDim, kStages>)),
                     .name = "attention_backward"},
                    arguments, context);

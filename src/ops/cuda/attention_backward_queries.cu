@@ -23,7 +23,7 @@ __global__ __launch_bounds__(kAttentionThreads, kHeadDim > 128 ? 1 : 2) void att
   bf16* const keys = douts + tile_elements<kHeadDim>();
   bf16* const values = keys + kStages * tile_elements<kHeadDim>();
 
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
   const int half = static_cast<int>(blockIdx.z);
   const DocumentTile at = find_query_tile<kIsPart>(arguments, static_cast<int>(blockIdx.x), half);
   if (at.rows() == 0) return;
@@ -125,7 +125,7 @@ void launch_attention_backward_queries(const AttentionArguments& arguments, cons
       constexpr int kStages = decltype(stages)::value;
       visit_form(arguments, [&](auto has_alibi, auto is_part) {
         launch_tiles({.kernel = attention_backward_queries_kernel<kHeadDim, kStages, has_alibi, is_part>,
-                      .num_heads = arguments.num_heads,
+                      .num_heads = arguments.num_on(),
                       .shared_bytes = (2 + 2 * kStages) * kTileBytes,
                       .name = "attention_backward"},
                      arguments, context);

@@ -30,7 +30,7 @@ __global__ __launch_bounds__(kGradientRowThreads) void finish_rows_kernel(const 
 
 template <int kHeadDim, bool kOrdered>
 __global__ __launch_bounds__(kHopperThreads,
-                             1) void attention_backward_sm90_kernel(const GradientArguments arguments,
+                             1) void attention_backward_sm90_kernel(const __grid_constant__ GradientArguments arguments,
                                                                     const __grid_constant__ CUtensorMap keys,
                                                                     const __grid_constant__ CUtensorMap queries,
                                                                     const __grid_constant__ CUtensorMap douts) {
@@ -80,15 +80,16 @@ void launch(const AttentionArguments& arguments, void* scratch, const DeviceCont
                                    .order = gradient_order({.num_tokens = arguments.num_tokens,
                                                             .max_documents = arguments.max_documents,
                                                             .uniform_length = arguments.uniform_length,
-                                                            .num_heads = arguments.num_heads,
-                                                            .num_kv_heads = arguments.num_kv_heads,
+                                                            .num_heads = arguments.num_on(),
+                                                            .num_kv_heads = arguments.num_busy_kv_heads(),
                                                             .head_dim = kHeadDim}),
                                    .num_tokens = arguments.num_tokens,
                                    .num_heads = arguments.num_heads,
                                    .num_kv_heads = arguments.num_kv_heads,
-                                   .scale = arguments.scale};
+                                   .scale = arguments.scale,
+                                   .gates = arguments.gates};
   const dim3 rows_grid(static_cast<unsigned>(tiles_of<gradient_query_tile(kHeadDim)>(arguments.num_tokens)),
-                       static_cast<unsigned>(arguments.num_heads));
+                       static_cast<unsigned>(arguments.num_on()));
   prepare_rows_kernel<kHeadDim>
       <<<rows_grid, kGradientRowThreads, 0, context.stream>>>(arguments, buffers, !context.deterministic);
   check_launch(kOp);

@@ -2,6 +2,7 @@
 // Attention of a few new tokens against a cache, for generation. A block owns one (query, head); its warps walk the
 // cache in turns with an online softmax each, and their states are joined in warp order.
 #include "core/error.h"
+#include "ops/cuda/attention_portable.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
 #include "ops/cuda/device/reduce.cuh"
@@ -28,6 +29,7 @@ struct CachedArguments {
   int capacity = 0;
   int new_tokens = 0;  ///< a sequence
   bool has_alibi = false;
+  op::HeadGates gates;
 
   __device__ int64_t qkv_stride() const { return int64_t{num_heads + 2 * num_kv_heads} * head_dim; }
   __device__ int64_t cache_stride() const { return int64_t{2 * num_kv_heads} * head_dim; }
@@ -82,14 +84,14 @@ __device__ void add_key(WarpState& state, const float (&query)[kPerLane], const 
 }
 
 template <class T>
-__global__ void attention_cached_kernel(const CachedArguments arguments) {
+__global__ void attention_cached_kernel(const __grid_constant__ CachedArguments arguments) {
   __shared__ float shared_out[kWarps][kMaxHeadDim];
   __shared__ float shared_maximum[kWarps];
   __shared__ float shared_sum[kWarps];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int token = static_cast<int>(blockIdx.x);
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.gates.nth_on(0, static_cast<int>(blockIdx.y));
   const int head_dim = arguments.head_dim;
   const int sequence = token / arguments.new_tokens;
   const int position = arguments.past_lengths[sequence] + token % arguments.new_tokens;
@@ -151,12 +153,16 @@ void CudaBackend::run(const op::AttentionCached<Tensor>& op) {
                                   .scale = op.shape.scale,
                                   .capacity = op.capacity,
                                   .new_tokens = static_cast<int>(tokens / op.batch),
-                                  .has_alibi = op.shape.has_alibi};
+                                  .has_alibi = op.shape.has_alibi,
+                                  .gates = op.shape.gates};
+  const int num_on = op.shape.gates.num_on(0, op.shape.num_heads);
+  clear_off_heads(op.shape, op.out, context_);
   visit_float_dtype(op.kName, op.qkv.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto rows = static_cast<unsigned>(tokens);
     append_to_cache_kernel<T><<<rows, kAppendThreads, 0, context_.stream>>>(arguments);
-    const dim3 grid(rows, static_cast<unsigned>(op.shape.num_heads));
+    const dim3 grid(rows, static_cast<unsigned>(num_on));
+    if (num_on == 0) return;
     attention_cached_kernel<T><<<grid, kWarps * kWarpSize, 0, context_.stream>>>(arguments);
   });
   check_launch(op.kName);

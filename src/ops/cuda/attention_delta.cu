@@ -14,9 +14,10 @@ template <class T>
 __global__ void attention_delta_kernel(const AttentionArguments arguments) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int64_t item = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpSize;
-  if (item >= int64_t{arguments.num_tokens} * arguments.num_heads) return;
-  const int64_t token = item / arguments.num_heads;
-  const int64_t head = item % arguments.num_heads;
+  const int num_on = arguments.gates.num_on(0, arguments.num_heads);
+  if (item >= int64_t{arguments.num_tokens} * num_on) return;
+  const int64_t token = item / num_on;
+  const int64_t head = arguments.query_head(static_cast<int>(item % num_on));
   const int64_t start = token * arguments.out_stride() + head * arguments.head_dim;
   const T* const out = static_cast<const T*>(arguments.out) + start;
   const T* const dout = static_cast<const T*>(arguments.dout) + start;
@@ -29,7 +30,7 @@ __global__ void attention_delta_kernel(const AttentionArguments arguments) {
 }  // namespace
 
 void launch_attention_delta(const AttentionArguments& arguments, DType dtype, const DeviceContext& context) {
-  const int64_t items = int64_t{arguments.num_tokens} * arguments.num_heads;
+  const int64_t items = int64_t{arguments.num_tokens} * arguments.num_on();
   visit_float_dtype("attention_backward", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     launch_kernel<>({.kernel = attention_delta_kernel<T>,

@@ -2,6 +2,7 @@
 // Attention forward on tensor cores with mma.sync (Dao 2023, "FlashAttention-2"): a block owns 64 queries of one head
 // and walks the key tiles of its document with an online softmax; each warp owns 16 rows, so no row crosses a warp.
 #include "ops/cuda/attention_portable.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/attention_launch.cuh"
 #include "ops/cuda/device/attention_tile.cuh"
 #include "ops/cuda/device/document_tile.cuh"
@@ -99,6 +100,22 @@ __device__ void clear_outputs(const AttentionArguments& arguments, const Documen
   }
 }
 
+/// Of a warp's 16 rows, those from `rows` on left out.
+template <int kHeadDim>
+__device__ float largest_magnitude(const float (&out)[kHeadDim / 8][4], const float (&factor)[2], int rows) {
+  float largest = 0;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (static_cast<int>(threadIdx.x) % kWarpSize / 4 + 8 * half >= rows) continue;
+#pragma unroll
+    for (int block = 0; block < kHeadDim / 8; ++block) {
+      largest = larger_magnitude(largest, out[block][2 * half] * factor[half]);
+      largest = larger_magnitude(largest, out[block][2 * half + 1] * factor[half]);
+    }
+  }
+  return largest;
+}
+
 /// Writes a warp's 16 rows, of which `state` and `out` hold what was seen, and their statistics.
 template <int kHeadDim, bool kIsPart>
 __device__ void finish_rows(const AttentionArguments& arguments, const DocumentTile& at, int head,
@@ -130,6 +147,9 @@ __device__ void finish_rows(const AttentionArguments& arguments, const DocumentT
   if constexpr (kIsPart) {
     store_rows<kHeadDim>(arguments.merged + first, stride, at.rows() - warp_row, out, factors);
   } else {
+    if (arguments.abs_max != nullptr) {
+      raise_abs_max_of<bf16>(arguments.abs_max, largest_magnitude<kHeadDim>(out, factors.factor, at.rows() - warp_row));
+    }
     store_rows<kHeadDim>(static_cast<bf16*>(arguments.out) + first, stride, at.rows() - warp_row, out, factors.factor,
                          staging);
   }
@@ -148,7 +168,7 @@ __global__ __launch_bounds__(kAttentionThreads, blocks_at_a_time(kHeadDim, kIsPa
   bf16* const keys = queries + tile_elements<kHeadDim>();
   bf16* const values = keys + tile_elements<kHeadDim>();
 
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
   const int half = static_cast<int>(blockIdx.z);
   const DocumentTile at = find_query_tile<kIsPart>(arguments, static_cast<int>(blockIdx.x), half);
   if (at.rows() == 0) return;
@@ -206,7 +226,7 @@ void launch_attention_forward_tensor(const AttentionArguments& arguments, const 
     constexpr int kHeadDim = decltype(tag)::value;
     visit_form(arguments, [&](auto has_alibi, auto is_part) {
       launch_tiles({.kernel = attention_forward_kernel<kHeadDim, has_alibi, is_part>,
-                    .num_heads = arguments.num_heads,
+                    .num_heads = arguments.num_on(),
                     .shared_bytes = 3 * tile_elements<kHeadDim>() * 2,
                     .name = "attention_forward"},
                    arguments, context);

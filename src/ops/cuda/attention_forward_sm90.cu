@@ -3,6 +3,7 @@
 // accelerator, two warpgroups own 64 queries each, and the scores of the next key tile are computed by the tensor cores
 // while the softmax of the current one runs. Probabilities never leave their registers.
 #include "ops/cuda/attention_portable.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/attention_launch.cuh"
 #include "ops/cuda/device/hopper_tile.cuh"
 #include "ops/cuda/device/wgmma.cuh"
@@ -180,6 +181,19 @@ struct Softmax {
   for (int i = 0; i < kScores / 2; ++i) packed[i / 4][i % 4] = pack_bf16(scores[2 * i], scores[2 * i + 1]);
 }
 
+/// Of a warp's 16 rows, those from `rows` on left out.
+template <int kCount>
+[[maybe_unused]] __device__ float largest_magnitude(const float (&out)[kCount], const float (&factor)[2], int rows) {
+  const int row = static_cast<int>(threadIdx.x) % kWarpSize / 4;
+  float largest = 0;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int half = i / 2 % 2;
+    if (row + 8 * half < rows) largest = larger_magnitude(largest, out[i] * factor[half]);
+  }
+  return largest;
+}
+
 /// A warpgroup's 64 queries against all key tiles of the walk; there is at least one.
 template <int kHeadDim, bool kIsPart>
 __device__ void consume(Shared<kHeadDim>& shared, const AttentionArguments& arguments, const Tile& at, int head,
@@ -288,6 +302,9 @@ __device__ void consume(Shared<kHeadDim>& shared, const AttentionArguments& argu
                  out[i + 1], factors, i / 2 % 2);
     }
   } else {
+    if (arguments.abs_max != nullptr) {
+      raise_abs_max_of<bf16>(arguments.abs_max, largest_magnitude(out, factors.factor, at.rows() - warp_row));
+    }
     store_accumulators<kTile, kHeadDim>(static_cast<bf16*>(arguments.out) + first, stride, at.rows() - warp_row, out,
                                         factors.factor,
                                         reinterpret_cast<unsigned char*>(shared.queries) + warp_row * kPanelRowBytes);
@@ -333,7 +350,7 @@ __global__ __launch_bounds__(kHopperThreads,
                                                                    const __grid_constant__ CUtensorMap keys) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other architectures of a build get an empty kernel, which is never launched
   Shared<kHeadDim>& shared = align_shared<Shared<kHeadDim>>(launched_shared());
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
   const int half = static_cast<int>(blockIdx.z);
   const Tile at = find_query_tile<kIsPart, kTile>(arguments, static_cast<int>(blockIdx.x), half);
   if (at.rows() == 0) return;
@@ -374,7 +391,7 @@ void launch(const AttentionArguments& arguments, const DeviceContext& context) {
   const CUtensorMap keys = kIsPart ? make_matrix_map(request) : queries;
   launch_kernel<CUtensorMap, CUtensorMap>({.kernel = attention_forward_sm90_kernel<kHeadDim, kIsPart>,
                                            .blocks_x = tile_blocks<kTile>(arguments),
-                                           .blocks_y = static_cast<unsigned>(arguments.num_heads),
+                                           .blocks_y = static_cast<unsigned>(arguments.num_on()),
                                            .blocks_z = kIsPart ? kChunksOfRank : 1u,
                                            .threads = kHopperThreads,
                                            .shared_bytes = aligned_shared_bytes<Shared<kHeadDim>>(),

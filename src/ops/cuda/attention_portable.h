@@ -35,7 +35,8 @@ struct AttentionArguments {
   float* merged = nullptr;            ///< a part's `out` of the forward
   float* dqueries = nullptr;          ///< a part's, like the next
   float* dkeys_values = nullptr;
-  float* delta = nullptr;  ///< [H, N]: rowsum(dout * out)
+  float* delta = nullptr;    ///< [H, N]: rowsum(dout * out)
+  float* abs_max = nullptr;  ///< of out; null: not wanted
   const int32_t* offsets = nullptr;
   const int32_t* num_documents = nullptr;
   StatsLayout stats;
@@ -48,10 +49,14 @@ struct AttentionArguments {
   int max_documents = 0;
   int uniform_length = 0;  ///< > 0: every document has this length
   bool has_alibi = false;  ///< the portable kernels alone know it
+  op::HeadGates gates;
   op::ContextPart part = {};
   bool first = false;  ///< of a part: nothing stands in `merged`, log_sum_exp or `dqueries` yet
 
   bool is_part() const { return keys_values != nullptr; }
+  /// Heads that get blocks, and kv heads that do: those with a head that is on.
+  int num_on() const { return gates.num_on(0, num_heads); }
+  int num_busy_kv_heads() const { return gates.num_busy(num_kv_heads, num_heads / num_kv_heads); }
 
 #ifdef __CUDACC__
   __device__ int64_t qkv_stride() const {
@@ -81,12 +86,25 @@ struct AttentionArguments {
   __device__ int group() const {
     return num_heads / num_kv_heads;
   }
+  /// The head of block `slot` among num_on(), and the kv head of block `slot` among num_busy_kv_heads().
+  __device__ int query_head(int slot) const {
+    return gates.nth_on(0, slot);
+  }
+  __device__ int busy_kv_head(int slot) const {
+    return gates.nth_busy(group(), slot);
+  }
   /// What a scaled score loses for each position between query and key.
   __device__ float slope(int head) const {
     return has_alibi ? exp2f(static_cast<float>(op::alibi_log2_slope(head, num_heads))) : 0.0f;
   }
 #endif
 };
+
+/// Zeros where heads are off (attention_gates.cpp): in the columns of `matrix`, whose rows begin with the query heads;
+/// in the statistics [H, N]; in dqkv, keys and values that no head reads included.
+void clear_off_heads(const op::AttentionShape& shape, const Tensor& matrix, const DeviceContext& context);
+void clear_off_statistics(const op::AttentionShape& shape, const Tensor& log_sum_exp, const DeviceContext& context);
+void clear_off_gradients(const op::AttentionShape& shape, const Tensor& dqkv, const DeviceContext& context);
 
 /// What both directions of a part read. Op: AttentionPartForward or AttentionPartBackward.
 template <class Op>

@@ -2,6 +2,7 @@
 // Attention in plain fp32 arithmetic for exactness checks, and for head sizes without a tensor-core kernel. One warp
 // owns one output row: lanes share out the keys (or queries) of a chunk for the scores and the columns for the sums.
 #include "core/checked.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/attention_launch.cuh"
 
 namespace litespark::cuda {
@@ -105,7 +106,7 @@ template <class T, bool kIsPart>
 __global__ void attention_forward_simt_kernel(const AttentionArguments arguments) {
   __shared__ float shared[kWarps][kMaxHeadDim];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
   const int head_dim = arguments.head_dim;
   const OwnedRow<kIsPart> own(arguments, arguments.part.query_rank);
   if (own.row >= arguments.num_tokens) return;
@@ -149,6 +150,8 @@ __global__ void attention_forward_simt_kernel(const AttentionArguments arguments
     if (exists) sum_row.scale(1.0f / sum);
     sum_row.store(static_cast<T*>(arguments.out) + start, head_dim);
     if (lane == 0) arguments.log_sum_exp[stats] = exists ? maximum + logf(sum) : 0;
+    // Columns past head_dim are 0.
+    if (arguments.abs_max != nullptr) raise_abs_max_of<T>(arguments.abs_max, larger_magnitude(0.0f, sum_row.values));
   }
 }
 
@@ -156,7 +159,7 @@ template <class T, bool kIsPart>
 __global__ void attention_backward_queries_simt_kernel(const AttentionArguments arguments) {
   __shared__ float shared[kWarps][2][kMaxHeadDim];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int head = static_cast<int>(blockIdx.y);
+  const int head = arguments.query_head(static_cast<int>(blockIdx.y));
   const int head_dim = arguments.head_dim;
   const OwnedRow<kIsPart> own(arguments, arguments.part.query_rank);
   if (own.row >= arguments.num_tokens) return;
@@ -204,7 +207,7 @@ template <class T, bool kIsPart>
 __global__ void attention_backward_keys_simt_kernel(const AttentionArguments arguments) {
   __shared__ float shared[kWarps][2][kMaxHeadDim];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int kv_head = static_cast<int>(blockIdx.y);
+  const int kv_head = arguments.busy_kv_head(static_cast<int>(blockIdx.y));
   const int head_dim = arguments.head_dim;
   const OwnedRow<kIsPart> own(arguments, arguments.part.key_rank);
   if (own.row >= arguments.num_tokens) return;
@@ -222,6 +225,7 @@ __global__ void attention_backward_keys_simt_kernel(const AttentionArguments arg
       const int64_t out_stride = arguments.out_stride();
       const int end = run.band.last_query(own.position) + 1;
       for (int head = kv_head * arguments.group(); head < (kv_head + 1) * arguments.group(); ++head) {
+        if (!arguments.gates.is_on(head)) continue;
         const T* const queries = arguments.queries_at<T>(run.begin) + head * head_dim;
         const T* const douts = arguments.douts_at<T>(run.begin) + head * head_dim;
         const int64_t stats = arguments.stats.start(head, own.document.document, run.begin);
@@ -277,7 +281,7 @@ void launch_attention_forward_simt(const AttentionArguments& arguments, DType dt
   require_head_dim(arguments);
   visit_float_dtype("attention_forward", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch_rows(arguments, arguments.num_heads, context,
+    launch_rows(arguments, arguments.num_on(), context,
                 [](auto is_part) { return attention_forward_simt_kernel<T, is_part>; });
   });
 }
@@ -286,9 +290,9 @@ void launch_attention_backward_simt(const AttentionArguments& arguments, DType d
   require_head_dim(arguments);
   visit_float_dtype("attention_backward", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch_rows(arguments, arguments.num_heads, context,
+    launch_rows(arguments, arguments.num_on(), context,
                 [](auto is_part) { return attention_backward_queries_simt_kernel<T, is_part>; });
-    launch_rows(arguments, arguments.num_kv_heads, context,
+    launch_rows(arguments, arguments.num_busy_kv_heads(), context,
                 [](auto is_part) { return attention_backward_keys_simt_kernel<T, is_part>; });
   });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The largest magnitudes of a tensor: of all of it, or of each row and column.
+#include "core/step_state.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
 #include "ops/cuda/device/abs_max.cuh"
@@ -21,9 +22,23 @@ template <class T, bool kWide>
 __global__ void __launch_bounds__(kAbsMaxThreads) abs_max_kernel(AbsMaxArgs<T> args);
 template <class T, bool kWide>
 __global__ void __launch_bounds__(kFp8TileThreads) abs_max_tile_kernel(AbsMaxArgs<T> args);
+
+/// In a step that is taken.
+__global__ void __launch_bounds__(kAbsMaxThreads) clear_kernel(float* x, const StepState* state, int64_t size) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kAbsMaxThreads + threadIdx.x;
+  if (i < size && state->skipped == 0) x[i] = 0;
+}
+
 }  // namespace
 
 void CudaBackend::run(const op::Clear<Tensor>& op) {
+  const int64_t size = op.x.num_elements();
+  if (size == 0) return;
+  if (op.state.has_value()) {
+    clear_kernel<<<grid_size(op.kName, ceil_div(size, kAbsMaxThreads)), kAbsMaxThreads, 0, context_.stream>>>(
+        op.x.as<float>(), static_cast<const StepState*>(op.state.data), size);
+    return check_launch(op.kName);
+  }
   check(cudaMemsetAsync(op.x.data, 0, static_cast<size_t>(op.x.bytes()), context_.stream), op.kName);
 }
 

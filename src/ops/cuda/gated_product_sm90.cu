@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches the products with SwiGLU inside: as many clusters as the part holds at once, each walking over tiles.
+#include "core/backend_sizes.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/device/gated_product.cuh"
 #include "ops/cuda/device_context.h"
@@ -46,8 +47,7 @@ CUtensorMap map_of(const Tensor& matrix, int box_rows) {
 }  // namespace
 
 bool has_gated_product(DType dtype, int64_t depth, int64_t columns, const DeviceContext& context) {
-  return context.compute_capability == 90 && dtype == DType::kBF16 && depth % kGatedChunk == 0 &&
-         columns % kGatedChunk == 0;
+  return context.compute_capability == 90 && gpu_joins_swiglu(dtype, depth, columns);
 }
 
 void launch_gated_forward(const op::GatedForward<Tensor>& op, const DeviceContext& context) {

@@ -4,6 +4,7 @@
 #include "core/step_state.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/vector.cuh"
 #include "ops/cuda/launch.h"
 
@@ -23,6 +24,7 @@ struct AdamWArgs {
   uint16_t* remainder;
   const Gradient* gradient;
   const StepState* state;
+  float* abs_max;  // may be nullptr
   int64_t size;
   int64_t first_element;
   uint64_t seed;
@@ -47,6 +49,7 @@ void launch_adamw(const op::AdamW<Tensor>& op, cudaStream_t stream) {
                                          .remainder = pointer_or_null<uint16_t>(op.remainder),
                                          .gradient = op.gradient.as<Gradient>(),
                                          .state = static_cast<const StepState*>(op.state.data),
+                                         .abs_max = pointer_or_null<float>(op.abs_max),
                                          .size = op.gradient.num_elements(),
                                          .first_element = op.first_element,
                                          .seed = op.seed,
@@ -173,14 +176,26 @@ __device__ void load(const auto& quad, const bf16* source, float (&values)[kAdam
   for (int k = 0; k < kAdamWidth; ++k) values[k] = as_float(bf16{halves[k]});
 }
 
-__device__ void store_stochastic(const auto& quad, bf16* destination, const float (&values)[kAdamWidth],
-                                 const std::array<uint32_t, 4>& noise, int shift) {
+/// The largest magnitude among the halves of a quad, read as bf16.
+__device__ float largest_half(const auto& quad, const uint16_t (&halves)[kAdamWidth]) {
+  float largest = 0;
+#pragma unroll
+  for (int k = 0; k < kAdamWidth; ++k) {
+    if (k < quad.count) largest = larger_magnitude(largest, as_float(bf16{halves[k]}));
+  }
+  return largest;
+}
+
+/// Returns the largest magnitude that it wrote.
+__device__ float store_stochastic(const auto& quad, bf16* destination, const float (&values)[kAdamWidth],
+                                  const std::array<uint32_t, 4>& noise, int shift) {
   uint16_t halves[kAdamWidth];
 #pragma unroll
   for (int k = 0; k < kAdamWidth; ++k) {
     halves[k] = to_bf16_stochastic(values[k], static_cast<uint16_t>(noise[static_cast<size_t>(k)] >> shift)).bits;
   }
   store_halves(quad, reinterpret_cast<uint16_t*>(destination), halves);
+  return largest_half(quad, halves);
 }
 
 template <op::WeightForm kForm, class Args>
@@ -199,16 +214,25 @@ __device__ void load_weights(const Args& args, const auto& quad, float (&values)
   }
 }
 
+/// Returns the largest magnitude of the weights that it wrote, or of the
+/// masters without any.
 template <op::WeightForm kForm, class Args>
-__device__ void store_weights(const Args& args, const auto& quad, const float (&values)[kAdamWidth]) {
+__device__ float store_weights(const Args& args, const auto& quad, const float (&values)[kAdamWidth]) {
   auto* weights = reinterpret_cast<uint16_t*>(args.weight);
   if constexpr (kForm == op::WeightForm::kStochastic) {
     const auto block = static_cast<uint64_t>(args.first_element + quad.at) / kAdamWidth;
-    store_stochastic(quad, args.weight, values,
-                     rounding_noise(args.seed, args.state->rng_counter, NoiseUse::kWeights, block), 0);
+    return store_stochastic(quad, args.weight, values,
+                            rounding_noise(args.seed, args.state->rng_counter, NoiseUse::kWeights, block), 0);
   } else {
     if constexpr (kForm == op::WeightForm::kMaster) store(quad, args.master, values);
-    if (weights == nullptr) return;
+    if (weights == nullptr) {
+      float largest = 0;
+#pragma unroll
+      for (int k = 0; k < kAdamWidth; ++k) {
+        if (k < quad.count) largest = larger_magnitude(largest, values[k]);
+      }
+      return largest;
+    }
     uint16_t weight[kAdamWidth];
     uint16_t remainder[kAdamWidth];
 #pragma unroll
@@ -219,6 +243,7 @@ __device__ void store_weights(const Args& args, const auto& quad, const float (&
     }
     store_halves(quad, weights, weight);
     if constexpr (kForm == op::WeightForm::kSplit) store_halves(quad, args.remainder, remainder);
+    return largest_half(quad, weight);
   }
 }
 
@@ -236,8 +261,9 @@ __device__ void store_moments(const AdamWArgs<Moment, Gradient>& args, const aut
   }
 }
 
+/// Returns what store_weights does.
 template <op::WeightForm kForm, class Args>
-__device__ void update(const Args& args, const auto& quad) {
+__device__ float update(const Args& args, const auto& quad) {
   const AdamWScalars scalars{
       .gradient_scale = args.state->gradient_scale * args.gradient_factor,
       .learning_rate = args.state->learning_rate,
@@ -257,7 +283,7 @@ __device__ void update(const Args& args, const auto& quad) {
     adamw_element(args, scalars, gradient[k], weight[k], first[k], second[k]);
   }
   store_moments(args, quad, first, second);
-  store_weights<kForm>(args, quad, weight);
+  return store_weights<kForm>(args, quad, weight);
 }
 
 // Four parameters a thread. Traffic a parameter: gradient 4 (bf16: 2), weights read and written 8 + 2 (split: 4 + 4,
@@ -267,11 +293,13 @@ template <op::WeightForm kForm, class Moment, class Gradient>
 __global__ void __launch_bounds__(kAdamThreads) adamw_kernel(AdamWArgs<Moment, Gradient> args) {
   if (args.state->skipped != 0) return;
   const int64_t at = (static_cast<int64_t>(blockIdx.x) * kAdamThreads + threadIdx.x) * kAdamWidth;
+  float largest = 0;
   if (at + kAdamWidth <= args.size) {
-    update<kForm>(args, Quad<true>{.at = at});
+    largest = update<kForm>(args, Quad<true>{.at = at});
   } else if (at < args.size) {
-    update<kForm>(args, Quad<false>{.at = at, .count = static_cast<int>(args.size - at)});
+    largest = update<kForm>(args, Quad<false>{.at = at, .count = static_cast<int>(args.size - at)});
   }
+  if (args.abs_max != nullptr) raise_abs_max(args.abs_max, largest);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Rotary positions on packed queries, keys and values, in place.
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/reduce.cuh"
 #include "ops/cuda/device/vector.cuh"
 #include "ops/cuda/launch.h"
@@ -12,11 +13,12 @@ namespace {
 inline constexpr int kRopeWarps = 4;
 inline constexpr int kHeadBatch = 2;  // heads that a lane has under way at once
 
-template <class T>
+template <class T, class Angle>
 struct RopeArgs {
   T* qkv;
-  const float* table;
+  const Angle* table;
   const int32_t* positions;
+  float* abs_max;  // may be nullptr
   int64_t tokens;
   int rotated_heads;
   int total_heads;
@@ -24,8 +26,33 @@ struct RopeArgs {
   float sign;  // -1 turns back
 };
 
-template <class T, int kWidth>
-__global__ void __launch_bounds__(kRopeWarps* kWarpSize) rope_kernel(RopeArgs<T> args);
+template <class T, class Angle, int kWidth>
+__global__ void __launch_bounds__(kRopeWarps* kWarpSize) rope_kernel(RopeArgs<T, Angle> args);
+
+template <class Body>
+void visit_angles(const Tensor& table, Body&& body) {
+  if (table.dtype == DType::kF16) return body(TypeTag<fp16>{});
+  visit_float_dtype("rope", table.dtype, body);
+}
+
+template <class T, class Angle>
+void launch_rope(const op::Rope<Tensor>& op, cudaStream_t stream) {
+  const RopeArgs<T, Angle> args{.qkv = op.qkv.as<T>(),
+                                .table = op.table.as<Angle>(),
+                                .positions = op.positions.as<int32_t>(),
+                                .abs_max = pointer_or_null<float>(op.abs_max),
+                                .tokens = op.qkv.rows(),
+                                .rotated_heads = op.num_rotated_heads,
+                                .total_heads = op.num_heads_total,
+                                .head_dim = op.head_dim,
+                                .sign = op.inverse ? -1.0f : 1.0f};
+  const unsigned grid = grid_size(op.kName, ceil_div(args.tokens, kRopeWarps));
+  if (op.head_dim % (2 * kVectorWidth) == 0) {
+    rope_kernel<T, Angle, kVectorWidth><<<grid, kRopeWarps * kWarpSize, 0, stream>>>(args);
+  } else {
+    rope_kernel<T, Angle, 1><<<grid, kRopeWarps * kWarpSize, 0, stream>>>(args);
+  }
+}
 
 }  // namespace
 
@@ -33,20 +60,8 @@ void CudaBackend::run(const op::Rope<Tensor>& op) {
   if (op.qkv.num_elements() == 0) return;
   visit_float_dtype(op.kName, op.qkv.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const RopeArgs<T> args{.qkv = op.qkv.as<T>(),
-                           .table = op.table.as<float>(),
-                           .positions = op.positions.as<int32_t>(),
-                           .tokens = op.qkv.rows(),
-                           .rotated_heads = op.num_rotated_heads,
-                           .total_heads = op.num_heads_total,
-                           .head_dim = op.head_dim,
-                           .sign = op.inverse ? -1.0f : 1.0f};
-    const unsigned grid = grid_size(op.kName, ceil_div(args.tokens, kRopeWarps));
-    if (op.head_dim % (2 * kVectorWidth) == 0) {
-      rope_kernel<T, kVectorWidth><<<grid, kRopeWarps * kWarpSize, 0, context_.stream>>>(args);
-    } else {
-      rope_kernel<T, 1><<<grid, kRopeWarps * kWarpSize, 0, context_.stream>>>(args);
-    }
+    visit_angles(op.table,
+                 [&](auto angle_tag) { launch_rope<T, typename decltype(angle_tag)::type>(op, context_.stream); });
   });
   check_launch(op.kName);
 }
@@ -55,16 +70,18 @@ namespace {
 
 // A warp a token. A lane owns kWidth pairs of a head's D/2 and turns them in every (32 / slots)-th head, so cosines and
 // sines are read once a token and stay in registers. Traffic: the rotated heads read and written, 4 bytes an element in
-// bf16; the table comes from L2 (4 D bytes a token).
-template <class T, int kWidth>
-__global__ void __launch_bounds__(kRopeWarps* kWarpSize) rope_kernel(RopeArgs<T> args) {
+// bf16; the table comes from L2 (4 D bytes a token, 2 D where it is kept in 16 bits). With abs_max the heads that are
+// not turned are read too.
+template <class T, class Angle, int kWidth>
+__global__ void __launch_bounds__(kRopeWarps* kWarpSize) rope_kernel(RopeArgs<T, Angle> args) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int64_t token = static_cast<int64_t>(blockIdx.x) * kRopeWarps + static_cast<int>(threadIdx.x) / kWarpSize;
   if (token >= args.tokens) return;
   const int half = args.head_dim / 2;
   const int slots = half / kWidth;
   T* row = args.qkv + token * args.total_heads * args.head_dim;
-  const float* angles = args.table + static_cast<int64_t>(args.positions[token]) * args.head_dim;
+  const Angle* angles = args.table + static_cast<int64_t>(args.positions[token]) * args.head_dim;
+  float largest = 0;
   for (int first_slot = 0; first_slot < slots; first_slot += kWarpSize) {
     const int span = min(slots - first_slot, kWarpSize);
     const int heads_at_once = kWarpSize / span;
@@ -97,11 +114,20 @@ __global__ void __launch_bounds__(kRopeWarps* kWarpSize) rope_kernel(RopeArgs<T>
           turned_low[i] = low[h][i] * cosine[i] - high[h][i] * sine[i];
           turned_high[i] = high[h][i] * cosine[i] + low[h][i] * sine[i];
         }
+        largest = larger_magnitude(larger_magnitude(largest, turned_low), turned_high);
         store_floats(row + head * args.head_dim + pair, turned_low);
         store_floats(row + head * args.head_dim + half + pair, turned_high);
       }
     }
   }
+  if (args.abs_max == nullptr) return;
+  for (int at = args.rotated_heads * args.head_dim + lane * kWidth; at < args.total_heads * args.head_dim;
+       at += kWarpSize * kWidth) {
+    const Pack<T, kWidth> pack = load_pack<kWidth>(row + at);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) largest = larger_magnitude(largest, pack[i]);
+  }
+  raise_abs_max_of<T>(args.abs_max, largest);
 }
 
 }  // namespace

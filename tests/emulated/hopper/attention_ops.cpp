@@ -65,7 +65,8 @@ AttentionArguments whole_arguments(const Op& op) {
           .scale = op.shape.scale,
           .max_documents = op.shape.max_documents,
           .uniform_length = op.shape.uniform ? op.shape.max_length : 0,
-          .has_alibi = op.shape.has_alibi};
+          .has_alibi = op.shape.has_alibi,
+          .gates = op.shape.gates};
 }
 
 /// Whole attention or a part, by `launch(arguments, dtype)`.
@@ -79,6 +80,7 @@ test::Values run_forward(const test::OpCase<Op>& test, const Launch& launch) {
     arguments.merged = op.out.template as<float>();
   } else {
     arguments = whole_arguments(op);
+    arguments.abs_max = op.abs_max.has_value() ? op.abs_max.template as<float>() : nullptr;
   }
   launch(arguments, op.qkv.dtype);
   return memory.outputs();

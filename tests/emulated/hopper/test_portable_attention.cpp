@@ -4,6 +4,10 @@
 // waits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
 #include "attention_ops.h"
 #include "ops/attention_part_cases.h"
 
@@ -72,6 +76,53 @@ TEST(EmulatedPortableAttention, WholeAttention) {
                   reference::evaluate<double>(forward.op, forward.inputs).at("out"), 1e-2);
   expect_near_all("dqkv", cuda::run_portable(backward).at("dqkv"),
                   reference::evaluate<double>(backward.op, backward.inputs).at("dqkv"), 2e-2);
+}
+
+/// Of the columns of heads that are off nobody writes any: the caller clears them.
+void clear_unwritten(const AttentionCase& c, int64_t columns, int first_head, std::vector<double>& values) {
+  for (int64_t row = 0; row < c.rows(); ++row) {
+    for (int d = 0; d < c.dim; ++d) {
+      double& value = values[static_cast<size_t>(row * columns + int64_t{first_head} * c.dim + d)];
+      ASSERT_TRUE(std::isnan(value)) << "head " << first_head;
+      value = 0;
+    }
+  }
+}
+
+TEST(EmulatedPortableAttention, HeadsThatAreOffGetNoBlock) {
+  for (const AttentionCase& c :
+       {AttentionCase{
+            .heads = 4, .kv_heads = 2, .dim = 16, .lengths = {70, 3}, .dtype = DType::kBF16, .off_heads = {1, 2, 3}},
+        AttentionCase{.heads = 3, .kv_heads = 3, .dim = 6, .lengths = {20}, .tail_rows = 2, .off_heads = {0, 2}}}) {
+    const auto forward = c.forward(1);
+    const auto backward = c.backward(2);
+    std::vector<double> out = cuda::run_portable(forward).at("out");
+    std::vector<double> dqkv = cuda::run_portable(backward).at("dqkv");
+    for (const int head : c.off_heads) {
+      clear_unwritten(c, c.out_columns(), head, out);
+      clear_unwritten(c, c.qkv_columns(), head, dqkv);
+    }
+    const int group = c.heads / c.kv_heads;
+    for (int kv_head = 0; kv_head < c.kv_heads; ++kv_head) {
+      if (c.gates().num_on(kv_head * group, group) > 0) continue;
+      clear_unwritten(c, c.qkv_columns(), c.heads + kv_head, dqkv);
+      clear_unwritten(c, c.qkv_columns(), c.heads + c.kv_heads + kv_head, dqkv);
+    }
+    expect_near_all("out", out, reference::evaluate<double>(forward.op, forward.inputs).at("out"), 1e-2);
+    expect_near_all("dqkv", dqkv, reference::evaluate<double>(backward.op, backward.inputs).at("dqkv"), 2e-2);
+  }
+}
+
+TEST(EmulatedPortableAttention, LeavesTheLargestMagnitudeOfItsOutput) {
+  for (const auto& [dim, dtype] : {std::pair(16, DType::kBF16), std::pair(6, DType::kF32)}) {
+    auto test = AttentionCase{.heads = 2, .dim = dim, .lengths = {70}, .tail_rows = 3, .dtype = dtype}.forward(1);
+    test.op.abs_max = shape_only(DType::kF32, {1});
+    test.inputs.tensors["abs_max"] = {0};
+    const Values found = cuda::run_portable(test);
+    double largest = 0;
+    for (const double value : found.at("out")) largest = std::max(largest, std::abs(value));
+    EXPECT_EQ(found.at("abs_max")[0], largest);
+  }
 }
 
 }  // namespace

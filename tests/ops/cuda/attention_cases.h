@@ -21,11 +21,13 @@ struct GpuAttentionCase {
   DType dtype = DType::kBF16;
   double magnitude = 1;
   bool has_alibi = false;
+  std::vector<int> off_heads = {};
 
   int64_t rows() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{tail_rows}); }
   int64_t qkv_columns() const { return int64_t{heads + 2 * kv_heads} * dim; }
   int64_t out_columns() const { return int64_t{heads} * dim; }
   std::string name() const;
+  op::HeadGates gates() const;
   op::AttentionShape shape() const;
   Values inputs(uint64_t seed) const;
 };

@@ -74,6 +74,7 @@ class PlainAttention {
     int begin = 0;
     for (const int length : c_.lengths) {
       for (int head = 0; head < c_.heads; ++head) {
+        if (!c_.gates().is_on(head)) continue;
         for (int position = 0; position < length; ++position) body(begin, position, head);
       }
       begin += length;
@@ -130,6 +131,7 @@ std::string GpuAttentionCase::name() const {
                      ", window " + std::to_string(window) + (has_alibi ? ", alibi, " : ", ") +
                      std::string(dtype_name(dtype)) + ", lengths";
   for (const int length : lengths) text += " " + std::to_string(length);
+  for (const int head : off_heads) text += (head == off_heads[0] ? ", without heads " : " ") + std::to_string(head);
   return text + " + " + std::to_string(tail_rows);
 }
 
@@ -144,7 +146,14 @@ op::AttentionShape GpuAttentionCase::shape() const {
           .max_documents = static_cast<int>(lengths.size()) + spare_documents,
           .max_length = longest,
           .uniform = equal && tail_rows == 0 && spare_documents == 0 && !lengths.empty(),
-          .has_alibi = has_alibi};
+          .has_alibi = has_alibi,
+          .gates = gates()};
+}
+
+op::HeadGates GpuAttentionCase::gates() const {
+  op::HeadGates gates;
+  for (const int head : off_heads) gates.switch_off(head);
+  return gates;
 }
 
 Values GpuAttentionCase::inputs(uint64_t seed) const {
@@ -177,7 +186,12 @@ std::vector<GpuAttentionCase> gpu_attention_cases(DType dtype) {
       {.heads = 3, .kv_heads = 1, .dim = 96, .lengths = {70, 9}, .tail_rows = 130, .has_alibi = true},
       {.heads = 6, .kv_heads = 2, .dim = 128, .lengths = {193}, .has_alibi = true},
       {.heads = 2, .kv_heads = 1, .dim = 256, .lengths = {150}, .has_alibi = true},
-      {.heads = 4, .kv_heads = 4, .dim = 64, .window = 64, .lengths = {200, 200}, .has_alibi = true}};
+      {.heads = 4, .kv_heads = 4, .dim = 64, .window = 64, .lengths = {200, 200}, .has_alibi = true},
+      {.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {97}, .tail_rows = 3, .off_heads = {1, 3, 4, 5}},
+      {.heads = 8, .kv_heads = 2, .dim = 64, .lengths = {130, 70}, .off_heads = {0, 6}},
+      {.heads = 3, .kv_heads = 3, .dim = 128, .window = 70, .lengths = {150, 150}, .off_heads = {1}},
+      {.heads = 6, .kv_heads = 3, .dim = 32, .lengths = {100}, .has_alibi = true, .off_heads = {2, 3, 5}},
+      {.heads = 2, .kv_heads = 1, .dim = 64, .lengths = {40, 40}, .off_heads = {0, 1}}};
   for (GpuAttentionCase& c : cases) c.dtype = dtype;
   return cases;
 }
@@ -205,6 +219,7 @@ OpCase<op::AttentionForward<Tensor>> attention_forward_case(Backend& backend, co
                  .offsets = shape_only(DType::kI32, {c.shape().max_documents + 1}),
                  .num_documents = shape_only(DType::kI32, {1}),
                  .scratch = scratch_of(bytes),
+                 .abs_max = {},
                  .shape = c.shape()},
           .inputs = c.inputs(seed)};
 }
@@ -294,6 +309,15 @@ TEST(Attention, AlibiIsLeftToThePortableKernelsWhateverIsAskedFor) {
     execute(*backend, attention_forward_case(*backend, c, 1));
     EXPECT_EQ(forward_choice(*backend, 40), "portable (ALiBi)");
   }
+}
+
+TEST(Attention, HeadsThatAreOffAreLeftToOurOwnKernels) {
+  const auto backend = make_cuda_backend({});
+  const bool has_hopper = backend->name().find("sm_90") != std::string::npos;
+  const GpuAttentionCase c{.heads = 2, .kv_heads = 2, .dim = 64, .lengths = {20, 20}, .off_heads = {1}};
+  execute(*backend, attention_forward_case(*backend, c, 1));
+  EXPECT_TRUE(forward_choice(*backend, 40).starts_with(has_hopper ? "hopper" : "portable"))
+      << forward_choice(*backend, 40);
 }
 
 TEST(Attention, AnEarlierPortableChoiceIsKeptTo) {

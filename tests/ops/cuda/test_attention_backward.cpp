@@ -31,6 +31,8 @@ std::vector<GpuAttentionCase> backward_cases() {
       cases.push_back({.heads = 1, .kv_heads = 1, .dim = dim, .window = window, .lengths = {640}, .tail_rows = 140});
     }
     cases.push_back({.heads = 4, .kv_heads = 2, .dim = dim, .lengths = {1, 63, 1, 64, 65, 1, 130}, .tail_rows = 11});
+    cases.push_back({.heads = 6, .kv_heads = 2, .dim = dim, .lengths = {129, 300}, .off_heads = {0, 3, 4, 5}});
+    cases.push_back({.heads = 8, .kv_heads = 4, .dim = dim, .window = 70, .lengths = {640}, .off_heads = {1, 2, 7}});
     cases.push_back({.heads = 1, .kv_heads = 1, .dim = dim, .lengths = std::vector<int>(70, 3), .spare_documents = 30});
   }
   return cases;

@@ -58,6 +58,8 @@ std::vector<GpuAttentionCase> hopper_cases() {
       cases.push_back({.heads = 1, .kv_heads = 1, .dim = dim, .window = window, .lengths = {640}, .tail_rows = 140});
     }
     cases.push_back({.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {200}, .tail_rows = 1, .magnitude = 8});
+    cases.push_back({.heads = 6, .kv_heads = 2, .dim = dim, .lengths = {129, 300}, .off_heads = {0, 3, 4, 5}});
+    cases.push_back({.heads = 8, .kv_heads = 4, .dim = dim, .window = 70, .lengths = {640}, .off_heads = {1, 2, 7}});
   }
   return cases;
 }

@@ -5,9 +5,12 @@
 #include <cstdio>
 #include <span>
 
+#include "ops/adamw_forms.h"
+#include "ops/cuda/attention_cases.h"
 #include "ops/cuda/cuda_conformance.h"
 #include "ops/fp8_cases.h"
 #include "ops/rms_norm_cases.h"
+#include "ops/rope_cases.h"
 #include "ops/swiglu_cases.h"
 #include "support/tolerance.h"
 
@@ -39,7 +42,8 @@ TEST(Fp8, AbsMaxOnlyEverRisesAndTakesInfAndNanForTheLargest) {
 }
 
 TEST(Fp8, ClearWritesZeros) {
-  OpCase<op::Clear<Tensor>> test{.name = "clear", .op = {.x = shape_only(DType::kF32, {37})}, .inputs = {}};
+  OpCase<op::Clear<Tensor>> test{
+      .name = "clear", .op = {.x = shape_only(DType::kF32, {37}), .state = {}}, .inputs = {}};
   EXPECT_EQ(execute_on_cuda(test).outputs.at("x"), std::vector<double>(37, 0.0));
 }
 
@@ -176,6 +180,58 @@ TEST(Fp8, NormsLeaveTheMagnitudeOfWhatTheyWrite) {
     for (const bool first : {false, true}) {
       expect_magnitude(norm_backward_case(c, first), c.residual == c.compute ? "dresidual" : "dresidual_cast");
     }
+  }
+}
+
+TEST(Fp8, AdamWLeavesTheMagnitudeOfTheWeightsThatItWrites) {
+  for (const AdamWForm& form : adamw_forms()) {
+    for (const int64_t size : {1, 5, 1003, 50001})
+      expect_magnitude(in_form(plain_case_for(form, size), form), "weight");
+  }
+  auto test = plain_case_for({}, 1003);
+  test.op.weight = {};
+  expect_magnitude(test, "master");
+}
+
+TEST(Fp8, ASkippedStepClearsNothing) {
+  OpCase<op::Clear<Tensor>> test{.name = "clear",
+                                 .op = {.x = shape_only(DType::kF32, {3}), .state = state_shape()},
+                                 .inputs = {.tensors = {{"x", {1, 2, 3}}}, .state = {.skipped = 1}}};
+  EXPECT_EQ(execute_on_cuda(test).outputs.at("x"), (std::vector<double>{1, 2, 3}));
+  test.inputs.state.skipped = 0;
+  EXPECT_EQ(execute_on_cuda(test).outputs.at("x"), (std::vector<double>{0, 0, 0}));
+}
+
+TEST(Fp8, TheRotationLeavesTheMagnitudeOfAllHeads) {
+  for (const auto& test : rope_cases()) expect_magnitude(test, "qkv");
+}
+
+/// Of whichever kernel the backend chose, which the pass of its own must agree
+/// with.
+void expect_attention_magnitude(Backend& backend, const GpuAttentionCase& c) {
+  auto test = attention_forward_case(backend, c, 1);
+  const Execution plain = execute(backend, test);
+  test.op.abs_max = shape_only(DType::kF32, {1});
+  test.inputs.tensors["abs_max"] = {0};
+  const Execution execution = execute(backend, test);
+  EXPECT_EQ(execution.outputs.at("abs_max")[0], largest_magnitude(execution.outputs.at("out"))) << test.name;
+  EXPECT_EQ(execution.bytes.at("out"), plain.bytes.at("out")) << test.name << ": measuring changed the result";
+}
+
+TEST(Fp8, EveryAttentionLeavesTheMagnitudeOfWhatItWrites) {
+  const auto hopper = make_cuda_backend({.attention = AttentionKind::kHopper});
+  const auto any = make_cuda_backend({});
+  for (const int dim : {64, 128}) {
+    for (Backend* const backend : {&portable_backend(), hopper.get(), any.get()}) {
+      expect_attention_magnitude(*backend, {.heads = 6, .kv_heads = 2, .dim = dim, .lengths = {1, 127, 300}});
+      expect_attention_magnitude(*backend, {.heads = 2, .kv_heads = 2, .dim = dim, .lengths = {257, 257}});
+      expect_attention_magnitude(*backend, {.heads = 4, .kv_heads = 2, .dim = dim, .lengths = {90}, .off_heads = {2}});
+      expect_attention_magnitude(*backend, {.dim = dim, .lengths = {200}, .tail_rows = 70, .magnitude = 8});
+    }
+  }
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    expect_attention_magnitude(
+        portable_backend(), {.heads = 3, .kv_heads = 1, .dim = 40, .lengths = {97, 1}, .tail_rows = 2, .dtype = dtype});
   }
 }
 

@@ -12,6 +12,7 @@
 // of those that dP leaves.
 #pragma once
 
+#include "core/op/attention.h"
 #include "ops/cuda/device/hopper_tile.cuh"
 #include "ops/cuda/device/turns.cuh"
 #include "ops/cuda/device/wgmma.cuh"
@@ -39,6 +40,7 @@ struct GradientArguments {
   int num_heads = 0;
   int num_kv_heads = 0;
   float scale = 0;
+  op::HeadGates gates;
 
   __device__ int group() const { return num_heads / num_kv_heads; }
 };
@@ -67,12 +69,13 @@ struct GradientShared {
   uint64_t dscores_full[2];
   uint64_t dqueries_full[2], dqueries_empty[2];
   int slot;
+  int kv_head;    ///< of the slot; here, since the consumers' registers are all taken
+  int num_heads;  ///< of its group, that are on
 };
 
 /// What a block works on.
 struct GradientBlock {
   int key_tile = 0;
-  int kv_head = 0;
   TileRange query_tiles;
 
   __device__ int first_key() const { return key_tile * kGradientKeyTile; }
@@ -85,7 +88,6 @@ __device__ GradientBlock gradient_block(const GradientArguments& arguments, int 
   const int last_key = (end < arguments.num_tokens ? end : arguments.num_tokens) - 1;
   const int last_query = arguments.buffers.last_query[last_key];
   return {.key_tile = work.key_tile,
-          .kv_head = work.kv_head,
           .query_tiles = gradient_query_tiles(work.key_tile, last_query, gradient_query_tile(kHeadDim))};
 }
 
@@ -113,7 +115,7 @@ __device__ void load_steps(GradientShared<kHeadDim>& shared, const GradientArgum
   constexpr int kQueries = gradient_query_tile(kHeadDim);
   constexpr uint32_t kTileBytes = kQueries * kHeadDim * 2;
   constexpr uint32_t kStatisticsBytes = 2 * kQueries * 4;
-  const int key_column = (arguments.num_heads + block.kv_head) * kHeadDim;
+  const int key_column = (arguments.num_heads + shared.kv_head) * kHeadDim;
   barrier_expect(shared_address(&shared.keys_full), 2 * kGradientKeyTile * kHeadDim * 2);
   load_rows<kGradientKeyTile, kHeadDim>(shared.keys, maps.keys, {.column = key_column, .row = block.first_key()},
                                         &shared.keys_full);
@@ -125,7 +127,8 @@ __device__ void load_steps(GradientShared<kHeadDim>& shared, const GradientArgum
   for (int tile = block.query_tiles.end - 1; tile >= block.query_tiles.begin; --tile) {
 #pragma unroll 1
     for (int i = 0; i < arguments.group(); ++i) {
-      const int head = block.kv_head * arguments.group() + i;
+      const int head = shared.kv_head * arguments.group() + i;
+      if (!arguments.gates.is_on(head)) continue;
       const BoxCoordinate at{.column = head * kHeadDim, .row = tile * kQueries};
       uint64_t* const queries_full = &shared.queries_full[state.stage];
       barrier_wait(shared_address(&shared.queries_empty[state.stage]), state.empty_parity());
@@ -159,7 +162,9 @@ __device__ void add_dqueries(GradientShared<kHeadDim>& shared, const GradientArg
     }
 #pragma unroll 1
     for (int i = 0; i < arguments.group(); ++i) {
-      const int64_t item = int64_t{block.kv_head * arguments.group() + i} * num_query_tiles + tile;
+      const int head = shared.kv_head * arguments.group() + i;
+      if (!arguments.gates.is_on(head)) continue;
+      const int64_t item = int64_t{head} * num_query_tiles + tile;
       float* const sum = arguments.buffers.dqueries + item * kGradientTileFloats;
       if constexpr (kOrdered) wait_for_turn(arguments.buffers.turns + item, turn);
 #pragma unroll
@@ -353,7 +358,7 @@ __device__ void store_key_gradients(GradientShared<kHeadDim>& shared, const Grad
   const int64_t stride = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim;
   const int first = block.first_key() + warp_row;
   const int rows = arguments.num_tokens - first;
-  bf16* const destination = arguments.dqkv + first * stride + (arguments.num_heads + block.kv_head) * kHeadDim;
+  bf16* const destination = arguments.dqkv + first * stride + (arguments.num_heads + shared.kv_head) * kHeadDim;
   const int staging = warp_row * kPanelRowBytes;
   store_accumulators<kGradientKeyTile, kHeadDim>(destination, stride, rows, dkeys, {arguments.scale, arguments.scale},
                                                  reinterpret_cast<unsigned char*>(shared.keys) + staging);
@@ -377,7 +382,7 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
   const float scale_log2 = arguments.scale * kLog2E;
   const int first_unmasked = block.first_key() + kGradientKeyTile - 1;
   const int last_unmasked = arguments.buffers.last_query[block.first_key()];
-  const int steps = (block.query_tiles.end - block.query_tiles.begin) * arguments.group();
+  const int steps = (block.query_tiles.end - block.query_tiles.begin) * shared.num_heads;
 
   float dkeys[kHeadDim / 2];
   float dvalues[kHeadDim / 2];
@@ -452,7 +457,7 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
     release(&shared.queries_empty[stage]);
     wgmma_wait<0>();
     hold_registers(scores);
-    if (++head == arguments.group()) {
+    if (++head == shared.num_heads) {
       head = 0;
       first_query -= kQueries;
     }
@@ -473,10 +478,11 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
 
 /// Keys that no query sees: rows of no document. By the consumers.
 template <int kHeadDim>
-__device__ void clear_key_gradients(const GradientArguments& arguments, const GradientBlock& block) {
+__device__ void clear_key_gradients(const GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
+                                    const GradientBlock& block) {
   const int64_t stride = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim;
   const int rows = min(kGradientKeyTile, arguments.num_tokens - block.first_key());
-  bf16* const keys = arguments.dqkv + block.first_key() * stride + (arguments.num_heads + block.kv_head) * kHeadDim;
+  bf16* const keys = arguments.dqkv + block.first_key() * stride + (arguments.num_heads + shared.kv_head) * kHeadDim;
   const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads;
   for (int i = thread; i < rows * kHeadDim / 8; i += kConsumerThreads) {
     bf16* const chunk = keys + i / (kHeadDim / 8) * stride + i % (kHeadDim / 8) * 8;
@@ -491,6 +497,8 @@ __device__ void attention_gradient_block(GradientShared<kHeadDim>& shared, const
                                          const GradientMaps& maps) {
   if (threadIdx.x == 0) {
     shared.slot = draw_ticket(arguments.buffers.ticket);
+    shared.kv_head = arguments.gates.nth_busy(arguments.group(), arguments.order.work(shared.slot).kv_head);
+    shared.num_heads = arguments.gates.num_on(shared.kv_head * arguments.group(), arguments.group());
     init_barriers(shared);
   }
   __syncthreads();
@@ -503,7 +511,7 @@ __device__ void attention_gradient_block(GradientShared<kHeadDim>& shared, const
     if (has_steps && threadIdx.x == kWarpSize) add_dqueries<kHeadDim, kOrdered>(shared, arguments, block);
   } else {
     take_registers<232>();
-    if (!has_steps) return clear_key_gradients<kHeadDim>(arguments, block);
+    if (!has_steps) return clear_key_gradients<kHeadDim>(shared, arguments, block);
     consume_steps(shared, arguments, block);
   }
 }

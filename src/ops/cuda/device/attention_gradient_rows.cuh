@@ -49,13 +49,15 @@ __device__ float row_delta(const AttentionArguments& arguments, int64_t token, i
   return warp_sum<kHeadDim / 8>(sum);
 }
 
-/// Statistics of one tile and head; the tile's sights; clears turns and ticket, and in free order the sum of dQ.
+/// Statistics of one tile and the head of block `slot` among those that are on; the tile's sights; clears turns and
+/// ticket, and in free order the sum of dQ.
 template <int kHeadDim>
 __device__ void prepare_gradient_rows(const AttentionArguments& arguments, const DocumentTable& table,
-                                      const GradientBuffers& buffers, int tile, int head, bool clears_sum) {
+                                      const GradientBuffers& buffers, int tile, int slot, bool clears_sum) {
   constexpr int kQueries = gradient_query_tile(kHeadDim);
   constexpr int kThreadsPerRow = kHeadDim / 8;
   const int thread = static_cast<int>(threadIdx.x);
+  const int head = arguments.query_head(slot);
   const int64_t item = int64_t{head} * tiles_of<kQueries>(arguments.num_tokens) + tile;
   float* const statistics = buffers.statistics + item * (2 * kQueries);
   for (int row = thread / kThreadsPerRow; row < kQueries; row += kGradientRowThreads / kThreadsPerRow) {
@@ -72,14 +74,14 @@ __device__ void prepare_gradient_rows(const AttentionArguments& arguments, const
     statistics[row] = log_sum_exp * kLog2E;
     statistics[kQueries + row] = delta;
   }
-  if (head == 0 && thread < kQueries && tile * kQueries + thread < arguments.num_tokens) {
+  if (slot == 0 && thread < kQueries && tile * kQueries + thread < arguments.num_tokens) {
     const RowSight sight = row_sight(table, tile * kQueries + thread, arguments.window);
     buffers.last_query[tile * kQueries + thread] = sight.last_query;
     if (thread == 0) buffers.first_key_tile[tile] = sight.first_key / kGradientKeyTile;
   }
   if (thread == 0) {
     buffers.turns[item] = 0;
-    if (item == 0) *buffers.ticket = 0;
+    if (slot == 0 && tile == 0) *buffers.ticket = 0;
   }
   if (!clears_sum) return;
   float4* const sum = reinterpret_cast<float4*>(buffers.dqueries + item * kGradientTileFloats);
@@ -93,14 +95,16 @@ struct GradientRows {
   alignas(16) bf16 elements[gradient_query_tile(kHeadDim) * kPitch];
 };
 
-/// scale times the summed dQ of one tile and head, to its columns of dqkv; zeros in rows of no document.
+/// scale times the summed dQ of one tile and the head of block `slot`, to its columns of dqkv; zeros in rows of no
+/// document.
 template <int kHeadDim>
 __device__ void finish_gradient_rows(const AttentionArguments& arguments, const DocumentTable& table,
-                                     const GradientBuffers& buffers, int tile, int head,
+                                     const GradientBuffers& buffers, int tile, int slot,
                                      GradientRows<kHeadDim>& shared) {
   constexpr int kQueries = gradient_query_tile(kHeadDim);
   constexpr int kPitch = GradientRows<kHeadDim>::kPitch;
   const int thread = static_cast<int>(threadIdx.x);
+  const int head = arguments.query_head(slot);
   const int64_t item = int64_t{head} * tiles_of<kQueries>(arguments.num_tokens) + tile;
   const float4* const sum = reinterpret_cast<const float4*>(buffers.dqueries + item * kGradientTileFloats);
   const int rows = document_rows(table) - tile * kQueries;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "core/bf16.h"
+#include "core/fp16.h"
 
 namespace litespark::cuda {
 
@@ -18,6 +19,12 @@ __device__ inline float as_float(float value) {
 }
 __device__ inline float as_float(bf16 value) {
   return __uint_as_float(static_cast<uint32_t>(value.bits) << 16);
+}
+
+__device__ inline float as_float(fp16 value) {
+  float wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
+  return wide;
 }
 
 /// Two floats rounded to nearest even and packed, `low` in the low half.
