@@ -83,9 +83,12 @@ for name in $stages; do
     memory) stage memory bench/gpu_memory.sh "$program" "$out/memory.txt" ;;
     anatomy)
       stage monitor "$program" monitor --device --once --json
+      chapters=${ANATOMY_CHAPTERS-embedding positions attention norm kernels width}
+      files=()
+      case $chapters in *kernels* | *collectives*) files+=("--hardware-file=$out/hardware.toml") ;; esac
+      case $chapters in *width*) files+=("--width-file=$out/widths.toml") ;; esac
       # shellcheck disable=SC2086
-      stage anatomy "$program" anatomy ${ANATOMY_CHAPTERS-embedding positions attention norm kernels width} --device=cuda --full \
-        --folder="$out" --width-file="$out/widths.toml" --hardware-file="$out/hardware.toml"
+      stage anatomy "$program" anatomy $chapters --device=cuda --full --folder="$out" "${files[@]}"
       ;;
     *) echo "unknown stage $name; stages are build test golden sanitize bench train memory anatomy"; exit 2 ;;
   esac

@@ -233,7 +233,9 @@ inline void expect_gradient_rule(const std::string& name, const Execution& execu
     const double slack = (ours.count >= 256 ? 0x1p-23 : is_bf16 ? 0x1p-8 : 0x1p-22) * ours.largest_expected;
     EXPECT_EQ(ours.kind_mismatches, 0) << name << ": " << tensor;
     constexpr int kFew = 16;
-    if (ours.count >= kFew) EXPECT_LE(ours.rms, (is_bf16 ? 2 : 1.5) * usual.rms + slack) << name << ": " << tensor;
+    if (ours.count >= kFew) {
+      EXPECT_LE(ours.rms, (is_bf16 ? 2 : 1.5) * usual.rms + slack) << name << ": " << tensor;
+    }
     EXPECT_LE(ours.max_abs, 4 * usual.max_abs + slack) << name << ": " << tensor;
   }
 }
