@@ -38,6 +38,7 @@ class AttentionLibrary {
   void run(const op::AttentionBackward<Tensor>& op);
 
   /// The same of parts that context ranks share, for `num_rows` rows of a rank: our own kernels, whatever is asked for.
+  /// Forward those for Hopper where there are any, unless the portable ones are asked for.
   static int64_t part_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows, bool backward);
   void run(const op::AttentionPartForward<Tensor>& op);
   void run(const op::AttentionPartBackward<Tensor>& op);

@@ -134,14 +134,7 @@ __device__ void finish_rows(const AttentionArguments& arguments, const DocumentT
     const float maximum = state.maximum[half] * arguments.scale;
     float log_sum_exp = 0;
     if constexpr (kIsPart) {
-      const bool sees = sum != 0;
-      const float before = exists && !arguments.first ? arguments.log_sum_exp[stats + row] : -INFINITY;
-      const MergedRow merged = sees ? merge_row(before, maximum, sum) : MergedRow{.log_sum_exp = -INFINITY};
-      factors.factor[half] = merged.factor;
-      factors.keep[half] = merged.keep;
-      factors.writes[half] = exists && (sees || arguments.first);
-      log_sum_exp = merged.log_sum_exp;
-      __syncwarp();  // nobody reads the statistics behind who writes them
+      log_sum_exp = merge_half(factors, half, arguments, stats + row, exists, maximum, sum);
     } else {
       factors.factor[half] = sum > 0 ? 1.0f / sum : 0.0f;
       factors.writes[half] = exists;
@@ -152,7 +145,6 @@ __device__ void finish_rows(const AttentionArguments& arguments, const DocumentT
   const int64_t stride = arguments.out_stride();
   const int64_t first = (at.begin + at.first() + warp_row) * stride + head * kHeadDim;
   if constexpr (kIsPart) {
-    factors.adds = !arguments.first;
     store_rows<kHeadDim>(arguments.merged + first, stride, at.rows() - warp_row, out, factors);
   } else {
     if (arguments.abs_max != nullptr) {

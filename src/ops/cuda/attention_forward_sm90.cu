@@ -2,7 +2,6 @@
 // Attention forward for Hopper (Shah et al. 2024, "FlashAttention-3"): one warp copies tiles with the tensor memory
 // accelerator, two warpgroups own 64 queries each, and the scores of the next key tile are computed by the tensor cores
 // while the softmax of the current one runs. Probabilities never leave their registers.
-#include "core/error.h"
 #include "ops/cuda/attention_portable.h"
 #include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/attention_launch.cuh"
@@ -19,7 +18,7 @@ constexpr int kScores = kTile / 2;  // accumulators of 64 x kTile scores in a th
 constexpr float kMasked = -INFINITY;
 
 using Tile = DocumentTileOf<kTile>;
-using Band = CausalBandOf<kTile>;
+using Run = MetRows<kTile>;
 
 /// Shared memory; its address is a multiple of 1024.
 template <int kHeadDim>
@@ -39,25 +38,75 @@ __device__ void load_tile_rows(bf16* tile, const CUtensorMap& map, BoxCoordinate
   load_rows<kTile, kHeadDim>(tile, map, at, full);
 }
 
-/// Columns of a block's heads in the packed rows.
+/// Key tiles that a block's queries see, numbered: those of whole attention as in their document; of a part, those of
+/// the earlier chunk of keys from 0 on, and behind them those of the later one.
+template <bool kIsPart>
+struct KeyWalk {
+  TileRange range;
+  Run late;
+  Run early = {};
+  int late_shift = 0, early_shift = 0;  ///< from a number to the tile of its run
+  int border = 0;                       ///< the first number of the late run
+
+  __device__ bool is_early(int number) const { return kIsPart && number < border; }
+  __device__ const Run& run(int number) const { return is_early(number) ? early : late; }
+  __device__ int tile(int number) const {
+    return kIsPart ? number + (is_early(number) ? early_shift : late_shift) : number;
+  }
+  __device__ int row(int number) const { return run(number).begin + tile(number) * kTile; }
+};
+
+template <bool kIsPart>
+__device__ KeyWalk<kIsPart> find_walk(const AttentionArguments& arguments, const Tile& at, int half) {
+  KeyWalk<kIsPart> walk;
+  bool has_late = false;
+  TileRange early;
+  for_each_key_run<kIsPart>(arguments, at, half, [&](const Run& run) {
+    const TileRange tiles = run.band.key_tiles(at.tile);
+    if (kIsPart && tiles.begin == tiles.end) return;
+    if (!has_late) {
+      walk.late = run;
+      walk.range = tiles;
+      has_late = true;
+    } else {
+      walk.early = run;
+      early = tiles;
+    }
+  });
+  if constexpr (kIsPart) {
+    walk.border = early.end - early.begin;
+    walk.early_shift = early.begin;
+    walk.late_shift = walk.range.begin - walk.border;
+    walk.range = {.begin = 0, .end = walk.border + walk.range.end - walk.range.begin};
+  }
+  return walk;
+}
+
+/// Columns of a block's heads in the rows of queries, and of keys and values.
 struct HeadColumns {
   int query = 0, key = 0, value = 0;
 };
 
+/// Copies of tiles of rows.
+struct Maps {
+  const CUtensorMap& queries;
+  const CUtensorMap& keys;
+};
+
 /// One thread: keeps the rings of key and value tiles full, from the diagonal to the past.
-template <int kHeadDim>
-__device__ void produce(Shared<kHeadDim>& shared, const CUtensorMap& map, const Tile& at, HeadColumns columns,
-                        TileRange range) {
-  load_tile_rows<kHeadDim>(shared.queries, map, {.column = columns.query, .row = at.begin + at.first()},
+template <int kHeadDim, bool kIsPart>
+__device__ void produce(Shared<kHeadDim>& shared, const Maps& maps, const Tile& at, HeadColumns columns,
+                        const KeyWalk<kIsPart>& walk) {
+  load_tile_rows<kHeadDim>(shared.queries, maps.queries, {.column = columns.query, .row = at.begin + at.first()},
                            &shared.queries_full);
   PipelineState<kStages> state;
-  for (int tile = range.end - 1; tile >= range.begin; --tile) {
-    const int row = at.begin + tile * kTile;
+  for (int tile = walk.range.end - 1; tile >= walk.range.begin; --tile) {
+    const int row = walk.row(tile);
     barrier_wait(shared_address(&shared.keys_empty[state.stage]), state.empty_parity());
-    load_tile_rows<kHeadDim>(shared.keys[state.stage], map, {.column = columns.key, .row = row},
+    load_tile_rows<kHeadDim>(shared.keys[state.stage], maps.keys, {.column = columns.key, .row = row},
                              &shared.keys_full[state.stage]);
     barrier_wait(shared_address(&shared.values_empty[state.stage]), state.empty_parity());
-    load_tile_rows<kHeadDim>(shared.values[state.stage], map, {.column = columns.value, .row = row},
+    load_tile_rows<kHeadDim>(shared.values[state.stage], maps.keys, {.column = columns.value, .row = row},
                              &shared.values_full[state.stage]);
     state.advance();
   }
@@ -116,7 +165,7 @@ struct Softmax {
   }
 }
 
-[[maybe_unused]] __device__ void mask_scores(float (&scores)[kScores], const Band& band, int first_query,
+[[maybe_unused]] __device__ void mask_scores(float (&scores)[kScores], const CausalBandOf<kTile>& band, int first_query,
                                              int first_key) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
 #pragma unroll
@@ -145,17 +194,19 @@ template <int kCount>
   return largest;
 }
 
-/// A warpgroup's 64 queries against all key tiles of the range.
-template <int kHeadDim>
+/// A warpgroup's 64 queries against all key tiles of the walk; there is at least one.
+template <int kHeadDim, bool kIsPart>
 __device__ void consume(Shared<kHeadDim>& shared, const AttentionArguments& arguments, const Tile& at, int head,
-                        TileRange range) {
+                        const KeyWalk<kIsPart>& walk) {
+  const TileRange range = walk.range;
   const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroupThreads - 1;
   const int warp_row = warpgroup * 64 + static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpSize * 16;
   const uint32_t queries = shared_address(shared.queries) + static_cast<uint32_t>(warpgroup * 64 * kPanelRowBytes);
-  const Band band{.length = at.length, .window = arguments.window};
   const float scale_log2 = arguments.scale * kLog2E;
   const auto finish_scores = [&](Softmax& state, float(&scores)[kScores], float(&rescale)[2], int tile) {
-    if (band.needs_mask(at.tile, tile)) mask_scores(scores, band, at.first() + warp_row, tile * kTile);
+    const CausalBandOf<kTile>& band = walk.run(tile).band;
+    const int key_tile = walk.tile(tile);
+    if (band.needs_mask(at.tile, key_tile)) mask_scores(scores, band, at.first() + warp_row, key_tile * kTile);
     softmax_step(state, scores, rescale, scale_log2);
   };
 
@@ -221,38 +272,63 @@ __device__ void consume(Shared<kHeadDim>& shared, const AttentionArguments& argu
   hold_registers(out);
 
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  float factor[2];
+  RowFactors factors;
   const int64_t stats = arguments.stats.start(head, at.document, at.begin) + at.first() + warp_row;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float sum = state.sum[half];
     sum += __shfl_xor_sync(kFullWarp, sum, 1);
     sum += __shfl_xor_sync(kFullWarp, sum, 2);
-    factor[half] = sum > 0 ? 1.0f / sum : 0.0f;
     const int row = lane / 4 + 8 * half;
-    if (lane % 4 == 0 && warp_row + row < at.rows()) {
-      arguments.log_sum_exp[stats + row] = state.maximum[half] * arguments.scale + logf(sum);
+    const bool exists = warp_row + row < at.rows();
+    const float maximum = state.maximum[half] * arguments.scale;
+    float log_sum_exp = 0;
+    if constexpr (kIsPart) {
+      log_sum_exp = merge_half(factors, half, arguments, stats + row, exists, maximum, sum);
+    } else {
+      factors.factor[half] = sum > 0 ? 1.0f / sum : 0.0f;
+      factors.writes[half] = exists;
+      log_sum_exp = maximum + logf(sum);
     }
-  }
-  if (arguments.abs_max != nullptr) {
-    raise_abs_max_of<bf16>(arguments.abs_max, largest_magnitude(out, factor, at.rows() - warp_row));
+    if (lane % 4 == 0 && factors.writes[half]) arguments.log_sum_exp[stats + row] = log_sum_exp;
   }
   const int64_t stride = arguments.out_stride();
-  bf16* const rows = static_cast<bf16*>(arguments.out) + (at.begin + at.first() + warp_row) * stride + head * kHeadDim;
-  store_accumulators<kTile, kHeadDim>(rows, stride, at.rows() - warp_row, out, factor,
-                                      reinterpret_cast<unsigned char*>(shared.queries) + warp_row * kPanelRowBytes);
+  const int64_t first = (at.begin + at.first() + warp_row) * stride + head * kHeadDim;
+  if constexpr (kIsPart) {
+#pragma unroll
+    for (int i = 0; i < kHeadDim / 2; i += 2) {
+      if (!factors.writes[i / 2 % 2]) continue;
+      store_pair(arguments.merged + first + accumulator_row(0, lane, i) * stride + accumulator_column(lane, i), out[i],
+                 out[i + 1], factors, i / 2 % 2);
+    }
+  } else {
+    if (arguments.abs_max != nullptr) {
+      raise_abs_max_of<bf16>(arguments.abs_max, largest_magnitude(out, factors.factor, at.rows() - warp_row));
+    }
+    store_accumulators<kTile, kHeadDim>(static_cast<bf16*>(arguments.out) + first, stride, at.rows() - warp_row, out,
+                                        factors.factor,
+                                        reinterpret_cast<unsigned char*>(shared.queries) + warp_row * kPanelRowBytes);
+  }
 }
 
-/// Rows of no document.
-template <int kHeadDim>
+/// Rows of no document, and of a first part those that see no key: 0 and, in a part, a log-sum-exp of -infinity. In a
+/// later part they are left alone.
+template <int kHeadDim, bool kIsPart>
 __device__ void clear_out(const AttentionArguments& arguments, const Tile& at, int head) {
-  bf16* const rows = static_cast<bf16*>(arguments.out) + (at.begin + at.first()) * arguments.out_stride();
-  for (int i = static_cast<int>(threadIdx.x); i < at.rows() * kHeadDim / 8; i += kHopperThreads) {
-    bf16* const chunk = rows + i / (kHeadDim / 8) * arguments.out_stride() + head * kHeadDim + i % (kHeadDim / 8) * 8;
-    *reinterpret_cast<uint4*>(chunk) = make_uint4(0, 0, 0, 0);
+  if (kIsPart && !arguments.first) return;
+  constexpr int kElements = kIsPart ? 4 : 8;
+  const int64_t first = (at.begin + at.first()) * arguments.out_stride() + head * kHeadDim;
+  for (int i = static_cast<int>(threadIdx.x); i < at.rows() * kHeadDim / kElements; i += kHopperThreads) {
+    const int64_t element =
+        first + i / (kHeadDim / kElements) * arguments.out_stride() + i % (kHeadDim / kElements) * kElements;
+    void* const chunk = kIsPart ? static_cast<void*>(arguments.merged + element)
+                                : static_cast<void*>(static_cast<bf16*>(arguments.out) + element);
+    *static_cast<uint4*>(chunk) = make_uint4(0, 0, 0, 0);
   }
   const int64_t stats = arguments.stats.start(head, 0, at.begin) + at.first();
-  for (int i = static_cast<int>(threadIdx.x); i < at.rows(); i += kHopperThreads) arguments.log_sum_exp[stats + i] = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < at.rows(); i += kHopperThreads) {
+    arguments.log_sum_exp[stats + i] = kIsPart ? -INFINITY : 0.0f;
+  }
 }
 
 template <int kHeadDim>
@@ -267,55 +343,66 @@ __device__ void init_barriers(Shared<kHeadDim>& shared) {
   barrier_init_fence();
 }
 
-template <int kHeadDim>
+template <int kHeadDim, bool kIsPart>
 __global__ __launch_bounds__(kHopperThreads,
                              1) void attention_forward_sm90_kernel(const AttentionArguments arguments,
-                                                                   const __grid_constant__ CUtensorMap map) {
+                                                                   const __grid_constant__ CUtensorMap queries,
+                                                                   const __grid_constant__ CUtensorMap keys) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other architectures of a build get an empty kernel, which is never launched
-  extern __shared__ __align__(16) unsigned char raw[];
-  Shared<kHeadDim>& shared = align_shared<Shared<kHeadDim>>(raw);
+  Shared<kHeadDim>& shared = align_shared<Shared<kHeadDim>>(launched_shared());
   const int head = arguments.query_head(static_cast<int>(blockIdx.y));
-  const Tile at = find_tile<kTile>(document_table(arguments), static_cast<int>(blockIdx.x));
+  const int half = static_cast<int>(blockIdx.z);
+  const Tile at = find_query_tile<kIsPart, kTile>(arguments, static_cast<int>(blockIdx.x), half);
   if (at.rows() == 0) return;
-  if (at.document < 0) return clear_out<kHeadDim>(arguments, at, head);
+  if (at.document < 0) return clear_out<kHeadDim, kIsPart>(arguments, at, head);
+  const KeyWalk<kIsPart> walk = find_walk<kIsPart>(arguments, at, half);
+  if (kIsPart && walk.range.end == 0) return clear_out<kHeadDim, kIsPart>(arguments, at, head);
   if (threadIdx.x == 0) init_barriers(shared);
   __syncthreads();
-  const TileRange range = Band{.length = at.length, .window = arguments.window}.key_tiles(at.tile);
   const int role = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {
     give_registers<24>();
     if (threadIdx.x == 0) {
-      const int key_head = arguments.num_heads + head / arguments.group();
-      produce<kHeadDim>(shared, map, at,
+      const int key_head = (kIsPart ? 0 : arguments.num_heads) + head / arguments.group();
+      produce<kHeadDim>(shared, {.queries = queries, .keys = keys}, at,
                         {.query = head * kHeadDim,
                          .key = key_head * kHeadDim,
                          .value = (key_head + arguments.num_kv_heads) * kHeadDim},
-                        range);
+                        walk);
     }
   } else {
     take_registers<240>();
-    consume<kHeadDim>(shared, arguments, at, head, range);
+    consume<kHeadDim>(shared, arguments, at, head, walk);
   }
 #endif
 }
 
-template <int kHeadDim>
+template <int kHeadDim, bool kIsPart>
 void launch(const AttentionArguments& arguments, const DeviceContext& context) {
-  const CUtensorMap map =
-      make_matrix_map({.data = arguments.qkv,
-                       .rows = arguments.num_tokens,
-                       .columns = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim,
-                       .box_rows = kTile});
-  const auto kernel = attention_forward_sm90_kernel<kHeadDim>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             aligned_shared_bytes<Shared<kHeadDim>>()),
-        "attention_forward");
-  const int64_t tiles = arguments.uniform_length > 0
-                            ? int64_t{arguments.max_documents} * tiles_of<kTile>(arguments.uniform_length)
-                            : tile_capacity<kTile>(arguments.num_tokens, arguments.max_documents);
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(arguments.num_on()));
-  kernel<<<grid, kHopperThreads, aligned_shared_bytes<Shared<kHeadDim>>(), context.stream>>>(arguments, map);
-  check_launch("attention_forward");
+  MatrixMapRequest request{.data = arguments.qkv,
+                           .rows = arguments.num_tokens,
+                           .columns = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim,
+                           .box_rows = kTile};
+  const CUtensorMap queries = make_matrix_map(request);
+  if (kIsPart) {
+    request.data = arguments.keys_values;
+    request.columns = int64_t{2} * arguments.num_kv_heads * kHeadDim;
+  }
+  const CUtensorMap keys = kIsPart ? make_matrix_map(request) : queries;
+  launch_kernel<CUtensorMap, CUtensorMap>({.kernel = attention_forward_sm90_kernel<kHeadDim, kIsPart>,
+                                           .blocks_x = tile_blocks<kTile>(arguments),
+                                           .blocks_y = static_cast<unsigned>(arguments.num_on()),
+                                           .blocks_z = kIsPart ? kChunksOfRank : 1u,
+                                           .threads = kHopperThreads,
+                                           .shared_bytes = aligned_shared_bytes<Shared<kHeadDim>>(),
+                                           .name = "attention_forward"},
+                                          arguments, context, queries, keys);
+}
+
+template <int kHeadDim>
+void launch_form(const AttentionArguments& arguments, const DeviceContext& context) {
+  if (arguments.is_part()) return launch<kHeadDim, true>(arguments, context);
+  launch<kHeadDim, false>(arguments, context);
 }
 
 }  // namespace
@@ -326,9 +413,9 @@ bool attention_has_hopper_forward(int head_dim, DType dtype, const DeviceContext
 
 void launch_attention_forward_hopper(const AttentionArguments& arguments, const DeviceContext& context) {
   if (arguments.head_dim == 64) {
-    launch<64>(arguments, context);
+    launch_form<64>(arguments, context);
   } else {
-    launch<128>(arguments, context);
+    launch_form<128>(arguments, context);
   }
 }
 

@@ -15,6 +15,7 @@
 #define __global__
 #define __shared__ static
 #define __forceinline__ inline
+#define __grid_constant__
 #define __launch_bounds__(...)
 
 namespace litespark::emulated {

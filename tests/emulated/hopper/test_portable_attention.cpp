@@ -8,8 +8,8 @@
 #include <cmath>
 #include <utility>
 
+#include "attention_ops.h"
 #include "ops/attention_part_cases.h"
-#include "portable_attention.h"
 
 namespace litespark::test {
 namespace {

@@ -57,7 +57,7 @@ void expect_part_statistics(const std::string& name, std::vector<double> found, 
   expect_statistics(name, found, expected, 4e-6);
 }
 
-TEST(AttentionPart, ForwardKeepsTheErrorRuleWhateverWasSeenBefore) {
+void expect_forward_rule(Backend& backend) {
   for (const AttentionPartCase& c : gpu_part_cases()) {
     const Values inputs = c.whole.inputs(1);
     for (const int rank : ranks_at_the_ends(c)) {
@@ -68,13 +68,21 @@ TEST(AttentionPart, ForwardKeepsTheErrorRuleWhateverWasSeenBefore) {
         Values truth = reference::evaluate<double>(test.op, test.inputs);
         const Values plain = reference::evaluate<float>(test.op, test.inputs);
         seen = rounded(truth);
-        const Execution found = in_dtype_of(c, execute_part(cuda_backend(), test));
+        const Execution found = in_dtype_of(c, execute_part(backend, test));
         expect_part_statistics(test.name, found.outputs.at("log_sum_exp"), truth.at("log_sum_exp"));
         truth.tensors.erase("log_sum_exp");
         expect_gradient_rule(test.name, found, truth, plain);
       }
     }
   }
+}
+
+TEST(AttentionPart, ForwardKeepsTheErrorRuleWhateverWasSeenBefore) {
+  expect_forward_rule(cuda_backend());
+}
+
+TEST(AttentionPart, ThePortableForwardKeepsTheErrorRuleToo) {
+  expect_forward_rule(portable_backend());
 }
 
 TEST(AttentionPart, BackwardKeepsTheErrorRule) {

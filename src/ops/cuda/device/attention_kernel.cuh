@@ -10,16 +10,19 @@
 
 namespace litespark::cuda {
 
-struct AttentionKernel {
-  void (*kernel)(AttentionArguments) = nullptr;
+template <class... Maps>
+struct AttentionKernelOf {
+  void (*kernel)(AttentionArguments, Maps...) = nullptr;
   unsigned blocks_x = 1, blocks_y = 1, blocks_z = 1;
   int threads = 0;
   int shared_bytes = 0;  ///< of launched_shared()
   std::string_view name;
 };
+using AttentionKernel = AttentionKernelOf<>;
 
-inline void launch_kernel(const AttentionKernel& launch, const AttentionArguments& arguments,
-                          const DeviceContext& context) {
+template <class... Maps>
+void launch_kernel(const AttentionKernelOf<Maps...>& launch, const AttentionArguments& arguments,
+                   const DeviceContext& context, const Maps&... maps) {
   if (launch.shared_bytes > context.shared_bytes_per_block) {
     throw DeviceError(launch.name, "this device has too little shared memory a block", context.shared_bytes_per_block,
                       launch.shared_bytes, "use heads of a smaller size");
@@ -27,7 +30,7 @@ inline void launch_kernel(const AttentionKernel& launch, const AttentionArgument
   check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.shared_bytes),
         launch.name);
   launch.kernel<<<dim3(launch.blocks_x, launch.blocks_y, launch.blocks_z), launch.threads,
-                  static_cast<size_t>(launch.shared_bytes), context.stream>>>(arguments);
+                  static_cast<size_t>(launch.shared_bytes), context.stream>>>(arguments, maps...);
   check_launch(launch.name);
 }
 

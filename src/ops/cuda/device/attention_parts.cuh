@@ -127,4 +127,39 @@ __device__ inline MergedRow merge_row(float before, float maximum, float sum) {
   return {.keep = earlier / total, .factor = fresh / (total * sum), .log_sum_exp = largest + logf(total)};
 }
 
+/// Of the two rows whose sums a thread holds: what is written is factor * sum, in addition to keep * what stands there
+/// where `adds`.
+struct RowFactors {
+  float factor[2] = {1, 1};
+  float keep[2] = {0, 0};
+  bool writes[2] = {true, true};
+  bool adds = false;
+};
+
+/// Factors of row `half`, whose statistics stand at `stats` if it `exists`, and its new log-sum-exp. `maximum` (scaled)
+/// and `sum` are those of the keys in hand; sum 0: none is seen. Lanes that share the row call it together.
+__device__ inline float merge_half(RowFactors& factors, int half, const AttentionArguments& arguments, int64_t stats,
+                                   bool exists, float maximum, float sum) {
+  const bool sees = sum != 0;
+  const float before = exists && !arguments.first ? arguments.log_sum_exp[stats] : -INFINITY;
+  const MergedRow merged = sees ? merge_row(before, maximum, sum) : MergedRow{.log_sum_exp = -INFINITY};
+  factors.factor[half] = merged.factor;
+  factors.keep[half] = merged.keep;
+  factors.writes[half] = exists && (sees || arguments.first);
+  factors.adds = !arguments.first;
+  __syncwarp();  // nobody reads the statistics behind who writes them
+  return merged.log_sum_exp;
+}
+
+/// Writes two neighbouring elements of a row.
+__device__ inline void store_pair(float* destination, float first, float second, const RowFactors& factors, int half) {
+  float2 value = make_float2(first * factors.factor[half], second * factors.factor[half]);
+  if (factors.adds) {
+    const float2 before = *reinterpret_cast<const float2*>(destination);
+    value.x += factors.keep[half] * before.x;
+    value.y += factors.keep[half] * before.y;
+  }
+  *reinterpret_cast<float2*>(destination) = value;
+}
+
 }  // namespace litespark::cuda

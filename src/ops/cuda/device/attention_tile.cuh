@@ -3,6 +3,7 @@
 // 16 rows with a tile, the product of probabilities held in registers with a tile, 16 rows of accumulators to memory.
 #pragma once
 
+#include "ops/cuda/device/attention_parts.cuh"
 #include "ops/cuda/device/fragment_maps.h"
 #include "ops/cuda/device/mma.cuh"
 #include "ops/cuda/device/reduce.cuh"
@@ -141,14 +142,7 @@ __device__ void store_rows(bf16* destination, int64_t row_stride, int rows, cons
   }
 }
 
-/// A warp's 16 rows as they are, scaled likewise: alone, or in addition to `keep` times what stands there. A row whose
-/// `writes` is false is left alone, like rows from `rows` on.
-struct RowFactors {
-  float factor[2] = {1, 1};
-  float keep[2] = {0, 0};
-  bool writes[2] = {true, true};
-  bool adds = false;
-};
+/// A warp's 16 rows in f32. Rows from `rows` on, and those that `factors` leaves out, are left alone.
 template <int kHeadDim>
 __device__ void store_rows(float* destination, int64_t row_stride, int rows, const float (&sum)[kHeadDim / 8][4],
                            const RowFactors& factors) {
@@ -160,14 +154,7 @@ __device__ void store_rows(float* destination, int64_t row_stride, int rows, con
     float* const row = destination + at.row * row_stride + at.column;
 #pragma unroll
     for (int block = 0; block < kHeadDim / 8; ++block) {
-      float2 value =
-          make_float2(sum[block][2 * half] * factors.factor[half], sum[block][2 * half + 1] * factors.factor[half]);
-      if (factors.adds) {
-        const float2 before = *reinterpret_cast<const float2*>(row + 8 * block);
-        value.x += factors.keep[half] * before.x;
-        value.y += factors.keep[half] * before.y;
-      }
-      *reinterpret_cast<float2*>(row + 8 * block) = value;
+      store_pair(row + 8 * block, sum[block][2 * half], sum[block][2 * half + 1], factors, half);
     }
   }
 }

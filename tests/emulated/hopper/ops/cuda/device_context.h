@@ -6,6 +6,7 @@ namespace litespark::cuda {
 
 struct DeviceContext {
   int shared_bytes_per_block = 232448;
+  int compute_capability = 90;
 };
 
 }  // namespace litespark::cuda

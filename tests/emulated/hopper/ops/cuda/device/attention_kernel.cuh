@@ -11,16 +11,19 @@
 
 namespace litespark::cuda {
 
-struct AttentionKernel {
-  void (*kernel)(AttentionArguments) = nullptr;
+template <class... Maps>
+struct AttentionKernelOf {
+  void (*kernel)(AttentionArguments, Maps...) = nullptr;
   unsigned blocks_x = 1, blocks_y = 1, blocks_z = 1;
   int threads = 0;
   int shared_bytes = 0;
   std::string_view name;
 };
+using AttentionKernel = AttentionKernelOf<>;
 
-inline void launch_kernel(const AttentionKernel& launch, const AttentionArguments& arguments,
-                          const DeviceContext& context) {
+template <class... Maps>
+void launch_kernel(const AttentionKernelOf<Maps...>& launch, const AttentionArguments& arguments,
+                   const DeviceContext& context, const Maps&... maps) {
   if (launch.shared_bytes > context.shared_bytes_per_block) {
     throw InternalError(launch.name, "too little shared memory", context.shared_bytes_per_block, launch.shared_bytes);
   }
@@ -28,7 +31,7 @@ inline void launch_kernel(const AttentionKernel& launch, const AttentionArgument
     blockIdx = {.x = block % launch.blocks_x,
                 .y = block / launch.blocks_x % launch.blocks_y,
                 .z = block / launch.blocks_x / launch.blocks_y};
-    const std::string failure = emulated::run_block(launch.threads, block, [&] { launch.kernel(arguments); });
+    const std::string failure = emulated::run_block(launch.threads, block, [&] { launch.kernel(arguments, maps...); });
     if (!failure.empty()) throw InternalError(launch.name, failure, block, "a block that ends");
   }
 }

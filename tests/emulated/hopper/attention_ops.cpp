@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "portable_attention.h"
+#include "attention_ops.h"
 
 #include <map>
 #include <string>
@@ -70,6 +70,23 @@ AttentionArguments whole_arguments(const Op& op) {
           .gates = op.shape.gates};
 }
 
+/// Whole attention or a part, by `launch(arguments, dtype)`.
+template <class Op, class Launch>
+test::Values run_forward(const test::OpCase<Op>& test, const Launch& launch) {
+  HostMemory memory(test.inputs);
+  const auto op = test.op.map(memory);
+  AttentionArguments arguments;
+  if constexpr (requires { op.part; }) {
+    arguments = part_arguments(op);
+    arguments.merged = op.out.template as<float>();
+  } else {
+    arguments = whole_arguments(op);
+    arguments.abs_max = op.abs_max.has_value() ? op.abs_max.template as<float>() : nullptr;
+  }
+  launch(arguments, op.qkv.dtype);
+  return memory.outputs();
+}
+
 void run_backward(AttentionArguments arguments, DType dtype) {
   std::vector<float> delta(static_cast<size_t>(arguments.num_heads * arguments.num_tokens));
   arguments.delta = delta.data();
@@ -79,12 +96,16 @@ void run_backward(AttentionArguments arguments, DType dtype) {
 }  // namespace
 
 test::Values run_portable(const test::OpCase<op::AttentionForward<Tensor>>& test) {
-  HostMemory memory(test.inputs);
-  const auto op = test.op.map(memory);
-  AttentionArguments arguments = whole_arguments(op);
-  arguments.abs_max = op.abs_max.has_value() ? op.abs_max.as<float>() : nullptr;
-  launch_attention_forward(arguments, op.qkv.dtype, {});
-  return memory.outputs();
+  return run_forward(test, [](const auto& arguments, DType dtype) { launch_attention_forward(arguments, dtype, {}); });
+}
+test::Values run_portable(const test::OpCase<op::AttentionPartForward<Tensor>>& test) {
+  return run_forward(test, [](const auto& arguments, DType dtype) { launch_attention_forward(arguments, dtype, {}); });
+}
+test::Values run_hopper(const test::OpCase<op::AttentionForward<Tensor>>& test) {
+  return run_forward(test, [](const auto& arguments, DType) { launch_attention_forward_hopper(arguments, {}); });
+}
+test::Values run_hopper(const test::OpCase<op::AttentionPartForward<Tensor>>& test) {
+  return run_forward(test, [](const auto& arguments, DType) { launch_attention_forward_hopper(arguments, {}); });
 }
 
 test::Values run_portable(const test::OpCase<op::AttentionBackward<Tensor>>& test) {
@@ -94,15 +115,6 @@ test::Values run_portable(const test::OpCase<op::AttentionBackward<Tensor>>& tes
   arguments.dout = op.dout.data;
   arguments.dqkv = op.dqkv.data;
   run_backward(arguments, op.qkv.dtype);
-  return memory.outputs();
-}
-
-test::Values run_portable(const test::OpCase<op::AttentionPartForward<Tensor>>& test) {
-  HostMemory memory(test.inputs);
-  const auto op = test.op.map(memory);
-  AttentionArguments arguments = part_arguments(op);
-  arguments.merged = op.out.as<float>();
-  launch_attention_forward(arguments, op.qkv.dtype, {});
   return memory.outputs();
 }
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Hopper attention forward's own source on the CPU, over emulated copies, barriers and tensor cores: whole, and in
+// the parts that context ranks share.
+#include <gtest/gtest.h>
+
+#include "attention_ops.h"
+#include "ops/attention_part_cases.h"
+
+namespace litespark::test {
+namespace {
+
+void expect_whole(const AttentionCase& c) {
+  const auto test = c.forward(1);
+  const Values truth = reference::evaluate<double>(test.op, test.inputs);
+  const Values found = cuda::run_hopper(test);
+  for (const char* name : {"out", "log_sum_exp"}) expect_near_all(c.name(), found.at(name), truth.at(name), 1e-2);
+}
+
+/// Beside what was seen before, or with nothing before it.
+void expect_part(const AttentionPartCase& c, int query_rank, int key_rank, bool first) {
+  SCOPED_TRACE(c.name());
+  auto test = c.forward(c.whole.inputs(1), query_rank, key_rank, first);
+  if (!first) {
+    test.inputs.tensors["out"] = random_normal(DType::kF32, c.rows() * c.whole.out_columns(), 2);
+    test.inputs.tensors["log_sum_exp"] = random_normal(DType::kF32, c.whole.heads * c.rows(), 3);
+  }
+  const Values truth = reference::evaluate<double>(test.op, test.inputs);
+  const Values found = cuda::run_hopper(test);
+  expect_near_all("out", found.at("out"), truth.at("out"), 1e-2);
+  std::vector<double> statistics = found.at("log_sum_exp");
+  std::vector<double> expected = truth.at("log_sum_exp");
+  for (size_t i = 0; i < statistics.size(); ++i) {
+    if (std::isinf(expected[i]) && statistics[i] == expected[i]) statistics[i] = expected[i] = 0;
+  }
+  expect_near_all("log_sum_exp", statistics, expected, 1e-2);
+}
+
+TEST(EmulatedAttentionForward, WholeDocumentsAndRowsOfNone) {
+  expect_whole({.heads = 2, .dim = 64, .lengths = {140, 20}, .tail_rows = 3, .dtype = DType::kBF16});
+  expect_whole({.dim = 128, .window = 40, .lengths = {150}, .dtype = DType::kBF16});
+}
+
+TEST(EmulatedAttentionForward, APartOfKeysInBothChunksOffEveryTile) {
+  expect_part({{.dim = 64, .lengths = {600}, .dtype = DType::kBF16}, 2}, 0, 1, false);
+}
+
+TEST(EmulatedAttentionForward, AFirstPartOfPackedDocuments) {
+  expect_part({{.heads = 2, .dim = 64, .lengths = {1, 140, 50}, .tail_rows = 9, .dtype = DType::kBF16}, 2}, 1, 1, true);
+}
+
+TEST(EmulatedAttentionForward, APartInWhichAWindowHidesMostKeys) {
+  expect_part({{.dim = 128, .window = 60, .lengths = {250, 30}, .dtype = DType::kBF16}, 2}, 1, 0, true);
+  expect_part({{.dim = 64, .window = 60, .lengths = {250, 30}, .dtype = DType::kBF16}, 2}, 1, 0, false);
+}
+
+}  // namespace
+}  // namespace litespark::test
