@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forecasts beside our own measured steps on H200s: tests/golden/planner/own_runs.csv, whose fourth column names the file
-// of bench/results/ that a step is from. The fifth says of steps that were measured with an older kernel of attention's
-// gradient what its rate was over today's; they are forecast on hardware that is slower there, and no average is taken
-// over them, since SwiGLU was not inside products then either.
+// Forecasts beside our own measured steps on H200s: tests/golden/planner/own_runs.csv, whose fourth column names the
+// file of bench/results/ that a step is from. The fifth says of steps that were measured with an older kernel of
+// attention's gradient what its rate was over today's; they are forecast on hardware that is slower there, and no
+// average is taken over them, since SwiGLU was not inside products then either.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -220,8 +220,8 @@ inline std::vector<int> ranks_at_the_ends(const AttentionPartCase& c) {
 
 /// The rule with twice the largest error, since the gradient of a query that sees few keys is a difference of two sums
 /// that are nearly one, and the plain loop adds both in one order; and with twice the root mean square where weights
-/// are rounded to bf16 and not only what comes out. Small samples get two roundings; of a few numbers, which may all have
-/// come out exact in the plain loop, only the largest error counts.
+/// are rounded to bf16 and not only what comes out. Small samples get two roundings; of a few numbers, which may all
+/// have come out exact in the plain loop, only the largest error counts.
 inline void expect_gradient_rule(const std::string& name, const Execution& execution, const Values& truth,
                                  const Values& plain) {
   for (const auto& [tensor, expected] : truth.tensors) {

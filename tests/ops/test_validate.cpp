@@ -308,7 +308,7 @@ TEST(Validate, RefusesTensorsOfTwoDevices) {
       return t;
     });
     const std::set<std::string_view> of_one_tensor = {op::StepDecision<Tensor>::kName, op::OffloadWait<Tensor>::kName,
-                                                      op::AllReduce<Tensor>::kName,    op::Send<Tensor>::kName,
+                                                      op::AllReduce<Tensor>::kName, op::Send<Tensor>::kName,
                                                       op::Receive<Tensor>::kName};
     const bool is_only_tensor = of_one_tensor.contains(name_of(valid.op));
     EXPECT_EQ(message.find("another device") == std::string::npos, is_only_tensor) << name_of(valid.op) << " " << name;
