@@ -97,7 +97,7 @@ Software litespark_software() {
   // Matmuls are chosen by timing a library's plans, where others take its first guess. Attention has not the clocks in
   // a step that it has alone; backward, where it adds in a fixed order, is ours and faster than the library's. From
   // steps of 3B that were marked op by op on an H200: products at 698 TFLOP/s, attention at 486 forward
-  // (bench/results/2026-11-30-h200-x2-ranks-second.txt) and 426 backward (bench/results/2026-12-01-h200-train.json).
+  // (bench/results/2026-11-30-h200-x2-ranks-second.txt) and 426 backward (bench/results/2026-12-01-h200-train.txt).
   software.kernels = {.matmul = 1.03, .half_k = 0.1, .attention_forward = 0.87, .attention_backward = 1.0};
   return software;
 }
