@@ -76,7 +76,7 @@ TEST(MatmulLibrary, Bf16CopiesHoldRoundedWeights) {
   ASSERT_FALSE(library.native_bf16());
   EXPECT_TRUE(library.packs_weights(DType::kBF16));
   Backend& backend = cpu_backend(CpuIsa::kAvx2, 1);
-  const LinearCase c{.inputs = 8, .outputs = 6, .dtype = DType::kBF16, .packed = true};
+  const LinearCase c{.inputs = 8, .outputs = 7, .dtype = DType::kBF16, .packed = true};
   const std::vector<double> bytes = pack(backend, c, op::PackForm::kBackward, master_weight(c, 2));
   for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
     EXPECT_EQ(bytes[i], 0.0);

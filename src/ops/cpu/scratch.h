@@ -24,6 +24,11 @@ class Scratch {
       data_ = static_cast<std::byte*>(tensor.data);
       return;
     }
+    if (bytes == 0) {  // steady steps ask for no memory
+      alignas(kScratchAlignment) static std::byte nothing[kScratchAlignment];
+      data_ = nothing;
+      return;
+    }
     owned_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes + kScratchAlignment));
     const auto address = reinterpret_cast<uintptr_t>(owned_.get());
     data_ = owned_.get() + (round_up(static_cast<int64_t>(address), kScratchAlignment) - static_cast<int64_t>(address));
