@@ -120,28 +120,10 @@ __device__ float largest_magnitude(const float (&out)[kHeadDim / 8][4], const fl
 template <int kHeadDim, bool kIsPart>
 __device__ void finish_rows(const AttentionArguments& arguments, const DocumentTile& at, int head,
                             const SoftmaxState& state, const float (&out)[kHeadDim / 8][4], bf16* staging) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp_row = static_cast<int>(threadIdx.x) / kWarpSize * 16;
   const int64_t stats = arguments.stats.start(head, at.document, at.begin) + at.first() + warp_row;
   RowFactors factors;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    float sum = state.sum[half];
-    sum += __shfl_xor_sync(kFullWarp, sum, 1);
-    sum += __shfl_xor_sync(kFullWarp, sum, 2);
-    const int row = lane / 4 + 8 * half;
-    const bool exists = warp_row + row < at.rows();
-    const float maximum = state.maximum[half] * arguments.scale;
-    float log_sum_exp = 0;
-    if constexpr (kIsPart) {
-      log_sum_exp = merge_half(factors, half, arguments, stats + row, exists, maximum, sum);
-    } else {
-      factors.factor[half] = sum > 0 ? 1.0f / sum : 0.0f;
-      factors.writes[half] = exists;
-      log_sum_exp = maximum + logf(sum);
-    }
-    if (lane % 4 == 0 && factors.writes[half]) arguments.log_sum_exp[stats + row] = log_sum_exp;
-  }
+  finish_softmax<kIsPart>(factors, arguments, state, stats, warp_row, at.rows());
   const int64_t stride = arguments.out_stride();
   const int64_t first = (at.begin + at.first() + warp_row) * stride + head * kHeadDim;
   if constexpr (kIsPart) {

@@ -271,30 +271,13 @@ __device__ void consume(Shared<kHeadDim>& shared, const AttentionArguments& argu
   wgmma_wait<0>();
   hold_registers(out);
 
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  RowFactors factors;
   const int64_t stats = arguments.stats.start(head, at.document, at.begin) + at.first() + warp_row;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    float sum = state.sum[half];
-    sum += __shfl_xor_sync(kFullWarp, sum, 1);
-    sum += __shfl_xor_sync(kFullWarp, sum, 2);
-    const int row = lane / 4 + 8 * half;
-    const bool exists = warp_row + row < at.rows();
-    const float maximum = state.maximum[half] * arguments.scale;
-    float log_sum_exp = 0;
-    if constexpr (kIsPart) {
-      log_sum_exp = merge_half(factors, half, arguments, stats + row, exists, maximum, sum);
-    } else {
-      factors.factor[half] = sum > 0 ? 1.0f / sum : 0.0f;
-      factors.writes[half] = exists;
-      log_sum_exp = maximum + logf(sum);
-    }
-    if (lane % 4 == 0 && factors.writes[half]) arguments.log_sum_exp[stats + row] = log_sum_exp;
-  }
+  RowFactors factors;
+  finish_softmax<kIsPart>(factors, arguments, state, stats, warp_row, at.rows());
   const int64_t stride = arguments.out_stride();
   const int64_t first = (at.begin + at.first() + warp_row) * stride + head * kHeadDim;
   if constexpr (kIsPart) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
 #pragma unroll
     for (int i = 0; i < kHeadDim / 2; i += 2) {
       if (!factors.writes[i / 2 % 2]) continue;

@@ -151,6 +151,32 @@ __device__ inline float merge_half(RowFactors& factors, int half, const Attentio
   return merged.log_sum_exp;
 }
 
+/// What a row's softmax leaves once all keys are seen: how its output is scaled, whether it is written, and its
+/// log-sum-exp. `stats`: where that of the warp's first row lies, which is row `warp_row` of the `rows` of a tile.
+template <bool kIsPart, class State>
+__device__ void finish_softmax(RowFactors& factors, const AttentionArguments& arguments, const State& state,
+                               int64_t stats, int warp_row, int rows) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float sum = state.sum[half];
+    sum += __shfl_xor_sync(kFullWarp, sum, 1);
+    sum += __shfl_xor_sync(kFullWarp, sum, 2);
+    const int row = lane / 4 + 8 * half;
+    const bool exists = warp_row + row < rows;
+    const float maximum = state.maximum[half] * arguments.scale;
+    float log_sum_exp = 0;
+    if constexpr (kIsPart) {
+      log_sum_exp = merge_half(factors, half, arguments, stats + row, exists, maximum, sum);
+    } else {
+      factors.factor[half] = sum > 0 ? 1.0f / sum : 0.0f;
+      factors.writes[half] = exists;
+      log_sum_exp = maximum + logf(sum);
+    }
+    if (lane % 4 == 0 && factors.writes[half]) arguments.log_sum_exp[stats + row] = log_sum_exp;
+  }
+}
+
 /// Writes two neighbouring elements of a row.
 __device__ inline void store_pair(float* destination, float first, float second, const RowFactors& factors, int half) {
   float2 value = make_float2(first * factors.factor[half], second * factors.factor[half]);
