@@ -177,7 +177,7 @@ class TrainCommand final : public Command {
     check_tokenizer(config);
     const ModelConfig model = model_of(config);
     require_cut(model, config.cluster.tp);
-    require_layers(model, config.cluster.pp, config.cluster.vpp);
+    require_layers(model, config.cluster.pp, config.cluster.vpp, config.cluster.pp_layers);
     require_context_rows(config.train.micro_batch * config.data.seq_len, config.cluster.cp, config.cluster.tp);
     if (config.cluster.gpus > 1 && !place) {
       if (!config.distribution.secret_file.empty()) {

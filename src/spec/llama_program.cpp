@@ -260,7 +260,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     program.options.head_chunk_rows = sizes.preferred_head_chunk_rows(program.rank_config.vocab_size);
   }
   program.whole_params = make_param_table(config);
-  program.layers = layers_of_stage(config, options.stage_place(), options.batch.max_length);
+  program.layers = layers_of_stage(config, options.stage_place(), options.batch.max_length, options.range_layers);
   program.params = stage_params(
       cut_param_table(program.whole_params, config, {.ranks = options.tensor_ranks, .rank = options.tensor_rank}),
       options.stage_place(), program.layers, config);

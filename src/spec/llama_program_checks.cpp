@@ -139,8 +139,8 @@ void validate_stages(const ModelConfig& config, const ProgramOptions& options) {
     throw ConfigError("cluster.vpp", "needs several pipeline stages", options.chunks, "1, or set cluster.pp");
   }
   if (options.stages == 1) return;
-  require_layers(config, options.stages, options.chunks);
   if (options.micro_batches < 1 || options.accumulates != (options.micro_batches > 1)) {
+  require_layers(config, options.stages, options.chunks, options.range_layers);
     throw InternalError("micro_batches", "is not what the options say of accumulation", options.micro_batches,
                         options.accumulates ? "2 or more" : "1");
   }

@@ -96,10 +96,11 @@ struct ProgramOptions {
   /// divide a rank's rows.
   int64_t tensor_stretches = 2;
 
-  int64_t stages = 1;         ///< of the pipeline: ranks that hold different layers of a replica, each data_ranks x
-                              ///< tensor_ranks times
-  int64_t stage = 0;          ///< which of them this is; sizes and tapes depend on it
-  int64_t chunks = 1;         ///< ranges of layers that each stage holds
+  int64_t stages = 1;  ///< of the pipeline: ranks that hold different layers of a replica, each data_ranks x
+                       ///< tensor_ranks times
+  int64_t stage = 0;   ///< which of them this is; sizes and tapes depend on it
+  int64_t chunks = 1;  ///< ranges of layers that each stage holds
+  std::vector<int64_t> range_layers;  ///< of all stages' ranges in the model's order; empty: by their work
   int64_t micro_batches = 1;  ///< of a step, which several stages must know: they work on more than one at a time
 
   /// Groups of data ranks that take micro-batches of their own, which of them this rank is in, and where in it.

@@ -216,6 +216,7 @@ struct ClusterSection {
   int64_t dp = 0;
   int64_t tp = 1;
   int64_t pp = 1;
+  std::vector<int64_t> pp_layers;
   int64_t vpp = 1;
   int64_t cp = 1;
   int64_t ep = 1;

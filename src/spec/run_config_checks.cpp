@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/utf8.h"
 #include "spec/run_config.h"
+#include "spec/stage_layers.h"
 
 namespace litespark {
 namespace {
@@ -150,6 +151,7 @@ void validate_cluster(const ClusterSection& cluster) {
 /// With micro_batch = 0 the memory plan takes care of it when it cuts a step.
 void validate_rounds(const RunConfig& config) {
   const ClusterSection& cluster = config.cluster;
+  require_parts(cluster.pp_layers, cluster.pp, cluster.vpp);
   if (cluster.vpp == 1) return;
   if (cluster.pp == 1) {
     throw ConfigError("cluster.vpp", "needs several pipeline stages", cluster.vpp, "1, or set cluster.pp");

@@ -80,6 +80,7 @@ ProgramOptions training_options(const RunConfig& config) {
           .tensor_stretches = config.distribution.tensor_stretches,
           .stages = config.cluster.pp,
           .chunks = config.cluster.vpp,
+          .range_layers = config.cluster.pp_layers,
           .micro_batches = config.train.accumulation};
 }
 

@@ -83,6 +83,16 @@ TEST(TrainRanks, ALayoutThatTheModelDoesNotAllowIsRefusedBeforeAnythingStarts) {
   const ProgramResult stages = run.train({"--gpus=4", "--cluster.pp=4"});
   EXPECT_EQ(stages.exit_code, 2);
   EXPECT_TRUE(contains(stages.errors, "[cluster.pp] leaves pipeline stages without a layer; got 4")) << stages.errors;
+  for (const char* command : {"train", "plan"}) {
+    const ProgramResult lengths = run_litespark(
+        {command, "small.toml", "--gpus=2", "--cluster.pp=2", "--cluster.pp_layers=3,2", "--model.num_hidden_layers=4"},
+        run.path("").string());
+    EXPECT_EQ(lengths.exit_code, 2) << command;
+    EXPECT_TRUE(contains(lengths.errors,
+                         "[cluster.pp_layers] does not add up to the layers of the model; got [3, 2], "
+                         "together 5, expected num_hidden_layers = 4"))
+        << lengths.errors;
+  }
   const ProgramResult rows = run.train({"--gpus=3", "--cluster.cp=3"});
   EXPECT_EQ(rows.exit_code, 2);
   EXPECT_TRUE(contains(rows.errors, "[cluster.cp] cuts the tokens of a micro-batch")) << rows.errors;

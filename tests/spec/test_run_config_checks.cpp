@@ -170,6 +170,26 @@ TEST(RunConfigChecks, InterleavedStagesWantWholeRoundsOfMicroBatches) {
   expect_accepted(interleaved(2, 3, 0));  // sequences, which the memory plan cuts into micro-batches
 }
 
+TEST(RunConfigChecks, LayersOfStagesAreAsManyNumbersAsStages) {
+  const auto with_layers = [](int64_t stages, const std::vector<int64_t>& layers) {
+    return [=](RunConfig& c) {
+      c.cluster.gpus = c.cluster.pp = stages;
+      c.cluster.pp_layers = layers;
+    };
+  };
+  expect_accepted(with_layers(2, {}));
+  expect_accepted(with_layers(2, {1, 1}));
+  const std::string text = refusal(with_layers(2, {1, 1, 1}));
+  EXPECT_TRUE(contains(text, "[cluster.pp_layers]")) << text;
+  EXPECT_TRUE(contains(text, "got 3 numbers, expected cluster.pp x cluster.vpp = 2 of them")) << text;
+  EXPECT_TRUE(contains(refusal(with_layers(2, {2, 0})), "[cluster.pp_layers] leaves a stage without a layer"));
+  RunConfig config = small_run();
+  const Fields fields = Fields::of(config);
+  const std::string zero =
+      error_text<ConfigError>([&] { assign_text(*fields.find("cluster.pp_layers"), "2,0", "command line"); });
+  EXPECT_TRUE(contains(zero, "cluster.pp_layers] out of range; got [2.0, 0.0]")) << zero;
+}
+
 TEST(RunConfigChecks, MessagesIn16BitsRoundF32GradientsAndGoFromRankToRank) {
   const auto compressed = [](const std::function<void(RunConfig&)>& change) {
     return refusal([&](RunConfig& c) {
