@@ -179,7 +179,7 @@ class TrainCommand final : public Command {
     require_cut(model, config.cluster.tp);
     require_layers(model, config.cluster.pp, config.cluster.vpp, config.cluster.pp_layers);
     require_context_rows(config.train.micro_batch * config.data.seq_len, config.cluster.cp, config.cluster.tp);
-    if (config.cluster.gpus > 1 && !place) {
+    if (config.meets_ranks() && !place) {
       if (!config.distribution.secret_file.empty()) {
         throw ConfigError("distribution.secret_file",
                           "has no effect: ranks that this program starts have a secret of their own",

@@ -42,9 +42,9 @@ int num_ranks(const Program& program) {
   return static_cast<int>(program.options.data_ranks);
 }
 
-/// Whether other ranks have the same weights and other tokens.
+/// Whether ranks have the same weights and other tokens.
 bool has_data_peers(const Program& program) {
-  return program.options.data_ranks > 1;
+  return program.options.meets_data_ranks();
 }
 
 /// Stretches of the state that all ranks decide from or have decided; what is between them is each rank's own.
@@ -174,7 +174,7 @@ void await_late_gather(Tape& tape, const Program& program, int64_t layer) {
 
 void sum_state(Tape& tape, const Program& program) {
   const ProgramOptions& options = program.options;
-  if (options.world_ranks() == 1) return;
+  if (!options.meets_ranks()) return;
   const TensorId mine = program.step_sums_of_rank;
   tape.push(op::PutStepSums<TensorId>{.sums = mine, .state = program.state});
   tape.push(op::AllGather<TensorId>{.data = program.step_sums,
@@ -248,7 +248,7 @@ void sum_tied_embedding(Tape& tape, const Program& program) {
 }
 
 void declare_step_sums(Program& program) {
-  if (program.options.world_ranks() == 1) return;
+  if (!program.options.meets_ranks()) return;
   program.step_sums = program.tensors.add({.name = "step_sums",
                                            .dtype = DType::kF64,
                                            .shape = {program.options.world_ranks(), op::kNumStepSums},

@@ -105,6 +105,12 @@ struct ProgramOptions {
 
   /// Groups of data ranks that take micro-batches of their own, which of them this rank is in, and where in it.
   int64_t replicas() const { return data_ranks / context_ranks; }
+  /// One rank in all, which takes the way of several: it tells itself gradients, weights and the step's message.
+  bool meets_itself = false;
+
+  /// Whether there are tapes on which ranks meet, and on them ranks that share masters and moments.
+  bool meets_ranks() const { return world_ranks() > 1 || meets_itself; }
+  bool meets_data_ranks() const { return data_ranks > 1 || meets_itself; }
   int64_t replica() const { return data_rank / context_ranks; }
   int64_t context_rank() const { return data_rank % context_ranks; }
   /// Rows of a micro-batch that this rank works on.
@@ -276,7 +282,7 @@ struct Program {
   TensorTable tensors;
   std::vector<ParamTensors> param_tensors;  ///< one an entry of params.params
   std::vector<ParamShard> shards;           ///< one an entry of params.params: what the optimizer updates
-  std::vector<Bucket> buckets;  ///< in the order in which backward finishes them; empty where there is one rank in all
+  std::vector<Bucket> buckets;              ///< in the order in which backward finishes them; empty where nobody is met
   /// Masters, then first, then second moments of the buckets that ranks copy, of equal sizes; absent where none is.
   TensorId copies;
   TensorId residual;  ///< f32, holds those of all buckets; absent without error feedback

@@ -460,6 +460,10 @@ void DistributionSection::visit(Fields& fields) {
               .help = "How long a rank waits for the others in one call before it ends the run (exit 7).",
               .unit = "s",
               .range = between(1, 1 << 20)});
+  fields.add({.path = "at_one_rank",
+              .value = &at_one_rank,
+              .help = "A single rank takes the way of several: it meets itself, reduces its gradients and gathers its "
+                      "weights, with equal results. Shows what that costs beside the links."});
   fields.add(
       {.path = "elastic",
        .value = &elastic,

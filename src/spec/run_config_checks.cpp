@@ -179,7 +179,7 @@ void validate_synchronisation(const RunConfig& config) {
 
 void validate_distribution(const RunConfig& config) {
   validate_synchronisation(config);
-  if (config.cluster.gpus == 1) return;
+  if (!config.meets_ranks()) return;
   if (config.distribution.graphs && config.meter.timeline_every > 0) {
     throw ConfigError("distribution.graphs", "records whole phases, which an observed step is not",
                       "meter.timeline_every = " + std::to_string(config.meter.timeline_every), 0,
@@ -201,9 +201,10 @@ void validate_distribution(const RunConfig& config) {
                       "more than " + std::to_string(config.distribution.multicast_below));
   }
   if (config.device.verify_every > 0) {
-    throw ConfigError("device.verify_every", "compares the gradients of one rank", config.device.verify_every, 0,
-                      "there are " + std::to_string(config.cluster.gpus) +
-                          " ranks; distribution.verify_every compares what they have in common");
+    throw ConfigError("device.verify_every", "compares the gradients of a rank that meets no others",
+                      config.device.verify_every, 0,
+                      "cluster.gpus is " + std::to_string(config.cluster.gpus) +
+                          "; distribution.verify_every compares what ranks have in common");
   }
 }
 

@@ -60,7 +60,7 @@ ProgramOptions training_options(const RunConfig& config) {
           .master = config.precision.master,
           .moments = config.optim.moments,
           .gradient = config.precision.gradient,
-          .carries_gradients = config.train.accumulation == 1 && config.cluster.gpus == 1,
+          .carries_gradients = config.train.accumulation == 1 && !config.meets_ranks(),
           .offloads_activations = config.memory.offload == Offload::kActivations,
           .adamw = {.beta1 = config.optim.betas.at(0),
                     .beta2 = config.optim.betas.at(1),
@@ -81,7 +81,8 @@ ProgramOptions training_options(const RunConfig& config) {
           .stages = config.cluster.pp,
           .chunks = config.cluster.vpp,
           .range_layers = config.cluster.pp_layers,
-          .micro_batches = config.train.accumulation};
+          .micro_batches = config.train.accumulation,
+          .meets_itself = config.cluster.gpus == 1 && config.distribution.at_one_rank};
 }
 
 }  // namespace litespark

@@ -141,6 +141,38 @@ TEST(TrainRanks, WhoseSettingsDifferAreToldTheKeysAndBothValues) {  // fault:B12
   }
 }
 
+// By the launcher's variables, or by starting itself.
+TEST(TrainRanks, OneRankThatMeetsItselfTrainsAsOneThatMeetsNobody) {
+  const SmallRun run;
+  std::ofstream(run.path("secret")) << std::string(32, 's');
+  std::filesystem::permissions(run.path("secret"),
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  ASSERT_EQ(run.train({"--out=plain"}).exit_code, 0);
+  const ProgramResult launched = run.train(
+      {"--out=launched", "--distribution.at_one_rank=true", "--distribution.secret_file=secret"},
+      {"env", "RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + free_port()});
+  if (contains(launched.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(launched.exit_code, 0) << launched.errors;
+  const ProgramResult own = run.train({"--out=own", "--distribution.at_one_rank=true"});
+  ASSERT_EQ(own.exit_code, 0) << own.errors;
+  const std::string expected = run.text("plain/metrics.jsonl");
+  for (const char* out : {"launched", "own"}) {
+    const std::string found = run.text(std::string(out) + "/metrics.jsonl");
+    for (const char* key : {"loss", "grad_norm", "tokens"}) {
+      EXPECT_EQ(values_of(found, key), values_of(expected, key)) << out << " " << key;
+    }
+    EXPECT_FALSE(values_of(found, "rank_seconds_median").empty()) << found;
+    for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+      const std::string name = std::string("/checkpoints/step-6/") + file;
+      EXPECT_TRUE(run.text(out + name) == run.text("plain" + name)) << out << " " << file;
+    }
+  }
+  // A job of torchrun that has one process left is that process.
+  const ProgramResult plain = run.train({"--out=left"}, {"env", "RANK=0", "WORLD_SIZE=1"});
+  ASSERT_EQ(plain.exit_code, 0) << plain.errors;
+  EXPECT_TRUE(values_of(run.text("left/metrics.jsonl"), "rank_seconds_median").empty());
+}
+
 TEST(TrainRanks, AFailureOfTheFirstEndsAllWithItsCode) {
   const SmallRun run;
   const ProgramResult result = run.train({"--gpus=2", "--checkpoint.resume=nowhere"});

@@ -102,6 +102,27 @@ TEST(DataRanks, GiveTheBitsOfOneRankThatAddsGradientsInTheirOrder) {
   }
 }
 
+// distribution.at_one_rank: all that several do, told to itself.
+TEST(DataRanks, OneRankThatMeetsItselfHasTheBitsOfOneThatMeetsNobody) {
+  for (Case& given : cases()) {
+    for (const int64_t accumulation : {1, 3}) {
+      SCOPED_TRACE(given.name + ", micro-batches: " + std::to_string(accumulation));
+      if (given.run.options.gradient == DType::kBF16 && accumulation > 1) continue;
+      RankedRun run = given.run;
+      run.options.accumulates = accumulation > 1;
+      run.trainer.accumulation = accumulation;
+      run.packs = accumulation == 1;
+      const Outcome expected = train_ranks(1, run, kSteps);
+      run.options.meets_itself = true;
+      on_ranks(1, run, [](TinyRun& mine) {
+        ASSERT_NE(mine.executor.communicator(), nullptr);
+        EXPECT_FALSE(mine.executor.program().buckets.empty());
+      });
+      expect_same_bits(train_ranks(1, run, kSteps), expected);
+    }
+  }
+}
+
 TEST(DataRanks, AccumulateByThemselvesAndReduceTheSumOnce) {
   for (const int64_t accumulation : {2, 3}) {
     RankedRun run = accumulating_run(accumulation);
