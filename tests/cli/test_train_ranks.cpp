@@ -141,6 +141,38 @@ TEST(TrainRanks, WhoseSettingsDifferAreToldTheKeysAndBothValues) {  // fault:B12
   }
 }
 
+// A run file of one device in the hands of a launcher of two: its options for ranks are not without effect. Whatever
+// is, one of the ranks says.
+TEST(TrainRanks, SettingsWithoutEffectAreJudgedByTheRanksThatThereAre) {
+  const SmallRun run;
+  std::ofstream(run.path("secret")) << std::string(32, 's');
+  std::filesystem::permissions(run.path("secret"),
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const std::string port = free_port();
+  const auto start = [&](const std::string& rank) {
+    return std::make_unique<RunningLitespark>(
+        run.train_arguments({"--distribution.zero=2", "--distribution.max_restarts=9",
+                             "--distribution.secret_file=secret", "--train.accumulation=2"}),
+        run.path("").string(), "",
+        std::vector<std::string>{"env", "RANK=" + rank, "LOCAL_RANK=" + rank, "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                                 "MASTER_PORT=" + port});
+  };
+  const auto first = start("0");
+  const auto second = start("1");
+  const ProgramResult of_first = first->wait();
+  const ProgramResult of_second = second->wait();
+  if (contains(of_first.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  EXPECT_EQ(of_first.exit_code, 0) << of_first.errors;
+  EXPECT_FALSE(contains(of_first.errors, "no effect: distribution.zero")) << of_first.errors;
+  EXPECT_TRUE(contains(of_first.errors, "no effect: distribution.max_restarts")) << of_first.errors;
+  EXPECT_FALSE(contains(of_second.errors, "no effect")) << of_second.errors;
+  const ProgramResult launched = run.train({"--gpus=2", "--distribution.max_restarts=9", "--out=launched"});
+  EXPECT_EQ(launched.exit_code, 0) << launched.errors;
+  const size_t said = launched.errors.find("no effect: distribution.max_restarts");
+  ASSERT_NE(said, std::string::npos) << launched.errors;
+  EXPECT_EQ(launched.errors.find("no effect", said + 1), std::string::npos) << launched.errors;
+}
+
 // By the launcher's variables, or by starting itself.
 TEST(TrainRanks, OneRankThatMeetsItselfTrainsAsOneThatMeetsNobody) {
   const SmallRun run;
