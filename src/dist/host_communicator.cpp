@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "dist/ordered_reduce.h"
+#include "dist/short_slices.h"
 
 namespace litespark::dist {
 namespace {
@@ -107,7 +108,6 @@ class HostCommunicator::Calls {
     } else {
       changed_.notify_all();
     }
-    changed_.notify_all();
     return num_calls_;
   }
 
@@ -153,6 +153,7 @@ class HostCommunicator::Calls {
   [[noreturn]] void throw_failure(const CallPlace& place) const { throw CommError(place.text(), *failure_); }
 
   void work() {
+    const ShortSlices short_slices;
     while (true) {
       Queued next;
       {
