@@ -85,10 +85,6 @@ const Bucket* find_bucket(const Program& program, std::string_view name) {
   return found == program.buckets.end() ? nullptr : &*found;
 }
 
-const Bucket* layer_bucket(const Program& program, int64_t layer) {
-  return find_bucket(program, "layers." + std::to_string(layer));
-}
-
 void start_reduction(Tape& tape, const Program& program, const BucketReduction& reduction) {
   if (!has_data_peers(program)) return;
   const int call = reduction_call(program, *reduction.bucket);
@@ -166,10 +162,12 @@ void start_late_gathers(Tape& tape, const Program& program) {
 }
 
 void await_late_gather(Tape& tape, const Program& program, int64_t layer) {
-  const Bucket* const bucket = layer < 0 ? find_bucket(program, "head") : layer_bucket(program, layer);
-  if (bucket == nullptr || is_gathered_early(program, *bucket)) return;
-  tape.enter("forward.gather", layer);
-  await_gather(tape, program, *bucket);
+  // Outside the blocks all but the head is gathered early.
+  for (const Bucket* bucket : forward_order(program)) {
+    if (bucket->layer != layer || is_gathered_early(program, *bucket)) continue;
+    tape.enter("forward.gather", layer);
+    await_gather(tape, program, *bucket);
+  }
 }
 
 void sum_state(Tape& tape, const Program& program) {
@@ -320,8 +318,8 @@ Tape make_replica_tape(Program& program) {
 Tape make_gather_tape(const Program& program) {
   Tape tape{std::string(phase_name(Phase::kGather))};
   start_late_gathers(tape, program);
-  for (const Bucket* bucket : forward_order(program)) {
-    if (bucket->layer >= 0) await_late_gather(tape, program, bucket->layer);
+  for (const StageLayers& range : program.layers) {
+    for (int64_t layer = range.first; layer < range.end(); ++layer) await_late_gather(tape, program, layer);
   }
   await_late_gather(tape, program, -1);
   return tape;

@@ -141,9 +141,9 @@ void validate_stages(const ModelConfig& config, const ProgramOptions& options) {
   if (options.chunks < 1 || (options.stages == 1 && options.chunks > 1)) {
     throw ConfigError("cluster.vpp", "needs several pipeline stages", options.chunks, "1, or set cluster.pp");
   }
+  require_layers(config, options.stages, options.chunks, options.range_layers);
   if (options.stages == 1) return;
   if (options.micro_batches < 1 || options.accumulates != (options.micro_batches > 1)) {
-  require_layers(config, options.stages, options.chunks, options.range_layers);
     throw InternalError("micro_batches", "is not what the options say of accumulation", options.micro_batches,
                         options.accumulates ? "2 or more" : "1");
   }

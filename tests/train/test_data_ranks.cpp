@@ -67,6 +67,10 @@ std::vector<Case> cases() {
     run.options.compute = DType::kBF16;
     run.options.gradient = DType::kBF16;
   });
+  add("a bucket a matrix", [](RankedRun& run) {
+    run.config.has_qkv_bias = run.config.has_mlp_bias = true;
+    run.options.bucket_elements = 1;
+  });
   add("recomputation by segments", [](RankedRun& run) {
     run.options.recompute = Recompute::kEveryK;
     run.options.recompute_every = 2;
