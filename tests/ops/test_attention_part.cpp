@@ -3,6 +3,7 @@
 // its gradient.
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "ops/attention_part_cases.h"
 #include "ops/cpu_conformance.h"
@@ -66,7 +67,7 @@ TEST(AttentionPart, BitsDoNotDependOnTheNumberOfThreads) {  // fault:C7
 
 TEST(AttentionPart, PartsOfAllRanksMakeUpWholeAttention) {
   for (const AttentionPartCase& c : attention_part_cases()) {
-    for (const CpuIsa isa : {isas_for(c).front(), detect_cpu_isa()}) {
+    for (const CpuIsa isa : std::set{isas_for(c).front(), detect_cpu_isa()}) {
       SCOPED_TRACE(cpu_backend(isa, 2).name());
       expect_whole_attention(c, [&](const auto& test) { return execute(cpu_backend(isa, 2), test).outputs; });
     }

@@ -96,14 +96,14 @@ TEST(Conformance, CanariesReportAWriteBeyondTheEnds) {
 }
 
 TEST(Conformance, ChangedInputsAreReported) {
-  PlantedRun run;
-  run.bound.x.as<float>()[2] = 9;
-  EXPECT_NONFATAL_FAILURE(run.memory.collect("planted"), "input x was changed");
+  PlantedRun planted;
+  planted.bound.x.as<float>()[2] = 9;
+  EXPECT_NONFATAL_FAILURE(planted.memory.collect("planted"), "input x was changed");
 }
 
 TEST(Conformance, UnwrittenOutputsAreNan) {
-  PlantedRun run;
-  const Execution execution = run.memory.collect("planted");
+  PlantedRun planted;
+  const Execution execution = planted.memory.collect("planted");
   for (const double value : execution.outputs.at("out")) EXPECT_TRUE(std::isnan(value));
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "reference/real.h"
 
@@ -53,11 +54,20 @@ std::vector<double> alibi_slopes(size_t heads) {
   return slopes;
 }
 
+/// Kept from one score to the next, which would otherwise cost two powers a head.
+double kept_alibi_slope(size_t heads, size_t head) {
+  thread_local std::map<size_t, std::vector<double>> kept;
+  std::vector<double>& slopes = kept[heads];
+  if (slopes.empty()) slopes = alibi_slopes(heads);
+  return slopes[head];
+}
+
 /// Added to the scaled score of every key, by its distance from the query.
 template <class Real>
 Real distance_bias(const op::AttentionShape& shape, size_t head, size_t query, size_t key) {
   if (!shape.has_alibi) return 0;
-  return -static_cast<Real>(alibi_slopes(static_cast<size_t>(shape.num_heads))[head]) * static_cast<Real>(query - key);
+  return -static_cast<Real>(kept_alibi_slope(static_cast<size_t>(shape.num_heads), head)) *
+         static_cast<Real>(query - key);
 }
 
 template <class Real>
