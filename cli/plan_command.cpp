@@ -69,6 +69,7 @@ class PlanCommand final : public Command {
                         "RUN.toml, or --validate=ROWS.csv");
     }
     const RunConfig asked = load_run(with_gpus(line, gpus_));
+    warn_of_ignored_settings(asked);
     const PlannedSizes sizes(asked);
     const ModelConfig model = model_of(asked);
     // A run that does not fit is shown before it is refused, unless there is no micro-batch to show.

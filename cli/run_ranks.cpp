@@ -29,7 +29,8 @@ std::optional<dist::LaunchPlace> place_among_ranks(RunConfig& config) {
   if (!place) return std::nullopt;
   // One task of srun may be a launcher of its own; a job of torchrun that has one process left is that process.
   if (place->size > 1 || place->launcher == "torchrun") share_out(config, place->size);
-  if (place->size == 1) return std::nullopt;
+  const bool meets_itself = config.cluster.gpus == 1 && config.distribution.at_one_rank;
+  if (place->size == 1 && !meets_itself) return std::nullopt;
   if (config.cluster.gpus == 1) config.cluster.gpus = place->size;
   if (config.cluster.gpus != place->size) {
     throw ConfigError("cluster.gpus", "is not the number of ranks that " + place->launcher + " started",

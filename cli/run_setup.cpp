@@ -11,11 +11,13 @@
 namespace litespark::cli {
 
 RunConfig load_run(const CommandLine& line) {
-  RunConfig config = read_run_file(line.positionals.at(0), line.overrides);
+  return read_run_file(line.positionals.at(0), line.overrides);
+}
+
+void warn_of_ignored_settings(const RunConfig& config) {
   for (const std::string& setting : config.ignored_settings()) {
     std::cerr << "litespark: warning: no effect: " << setting << "\n";
   }
-  return config;
 }
 
 CommandLine with_gpus(CommandLine line, const std::optional<int64_t>& gpus) {

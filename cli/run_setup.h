@@ -14,8 +14,11 @@
 
 namespace litespark::cli {
 
-/// First positional and overrides; prints a warning for each setting without effect to standard error.
+/// First positional and overrides.
 RunConfig load_run(const CommandLine& line);
+
+/// A line on standard error for each setting without effect. Only once it is known how many ranks there are.
+void warn_of_ignored_settings(const RunConfig& config);
 
 /// Adds --gpus to the overrides; a different --cluster.gpus beside it is refused when they are applied.
 CommandLine with_gpus(CommandLine line, const std::optional<int64_t>& gpus);

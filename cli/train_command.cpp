@@ -173,13 +173,15 @@ class TrainCommand final : public Command {
     RunConfig config = load_run(with_gpus(line, gpus_));
     (void)grid_intensity(config.meter.grid, config.meter.grid_intensity);  // refused before anything is made
     const auto place = place_among_ranks(config);
+    const bool starts_ranks = config.meets_ranks() && !place;
+    if (!starts_ranks && (!place || place->rank == 0)) warn_of_ignored_settings(config);  // once in all ranks
     refuse_unsupported(config);
     check_tokenizer(config);
     const ModelConfig model = model_of(config);
     require_cut(model, config.cluster.tp);
-    require_layers(model, config.cluster.pp, config.cluster.vpp);
+    require_layers(model, config.cluster.pp, config.cluster.vpp, config.cluster.pp_layers);
     require_context_rows(config.train.micro_batch * config.data.seq_len, config.cluster.cp, config.cluster.tp);
-    if (config.cluster.gpus > 1 && !place) {
+    if (starts_ranks) {
       if (!config.distribution.secret_file.empty()) {
         throw ConfigError("distribution.secret_file",
                           "has no effect: ranks that this program starts have a secret of their own",

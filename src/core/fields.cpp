@@ -119,16 +119,25 @@ struct Assigner {
     if (as<std::string>().find('\0') != std::string::npos) fail("holds a NUL character");
     *target = as<std::string>();
   }
-  void operator()(std::vector<double>* target) const {
-    if (const auto* texts = std::get_if<std::vector<std::string>>(&value); texts != nullptr && texts->empty()) {
-      target->clear();
-      return;
-    }
+  /// An empty list has no type of its own.
+  std::vector<double> numbers() const {
+    if (const auto* texts = std::get_if<std::vector<std::string>>(&value); texts != nullptr && texts->empty())
+      return {};
     const auto& numbers = as<std::vector<double>>();
     for (const double item : numbers) {
       if (!is_in_range(field.range, item)) fail("out of range");
     }
-    *target = numbers;
+    return numbers;
+  }
+  void operator()(std::vector<double>* target) const { *target = numbers(); }
+  void operator()(std::vector<int64_t>* target) const {
+    constexpr double kLargest = 0x1p53;  // beyond it not every integer is a double
+    const std::vector<double> items = numbers();
+    for (const double item : items) {
+      if (item != std::trunc(item)) fail("wrong type");
+      if (std::abs(item) > kLargest) fail("out of range");
+    }
+    target->assign(items.begin(), items.end());
   }
   void operator()(std::vector<std::string>* target) const {
     if (const auto* numbers = std::get_if<std::vector<double>>(&value); numbers != nullptr && numbers->empty()) {
@@ -243,6 +252,7 @@ void assign_text(const Field& field, std::string_view text, std::string_view whe
   const bool is_text = std::holds_alternative<std::string*>(field.value) || std::holds_alternative<Choice>(field.value);
   if (is_text) return assign(field, std::string(text), where);
   if (std::holds_alternative<std::vector<double>*>(field.value)) return assign(field, numbers_of(text), where);
+  if (std::holds_alternative<std::vector<int64_t>*>(field.value)) return assign(field, numbers_of(text), where);
   if (std::holds_alternative<std::vector<std::string>*>(field.value)) return assign(field, split_list(text), where);
   assign(field, scalar_of(text), where);
 }
@@ -281,20 +291,18 @@ std::string value_text(const Field& field) {
   const auto optional = [](const auto& value, auto text_of) { return value ? text_of(*value) : std::string(); };
   const auto boolean = [](bool v) { return std::string(v ? "true" : "false"); };
   const auto whole = [](int64_t v) { return std::to_string(v); };
+  const auto list = [](const auto& items, auto text_of) {
+    std::string out = "[";
+    for (const auto& item : items) out += (out.size() > 1 ? ", " : "") + text_of(item);
+    return out + "]";
+  };
   return std::visit(
       Overloaded{[&](const bool* v) { return boolean(*v); }, [&](const int64_t* v) { return whole(*v); },
                  [](const double* v) { return json_number(*v); }, [](const std::string* v) { return json_string(*v); },
                  [&](const Choice& v) { return json_string(field.choices.at(*v.index)); },
-                 [](const std::vector<double>* v) {
-                   std::string out = "[";
-                   for (const double item : *v) out += (out.size() > 1 ? ", " : "") + json_number(item);
-                   return out + "]";
-                 },
-                 [](const std::vector<std::string>* v) {
-                   std::string out = "[";
-                   for (const std::string& item : *v) out += (out.size() > 1 ? ", " : "") + json_string(item);
-                   return out + "]";
-                 },
+                 [&](const std::vector<int64_t>* v) { return list(*v, whole); },
+                 [&](const std::vector<double>* v) { return list(*v, json_number); },
+                 [&](const std::vector<std::string>* v) { return list(*v, json_string); },
                  [&](const std::optional<bool>* v) { return optional(*v, boolean); },
                  [&](const std::optional<int64_t>* v) { return optional(*v, whole); },
                  [&](const std::optional<double>* v) { return optional(*v, json_number); }},
@@ -312,6 +320,7 @@ std::string expected_text(const Field& field) {
       std::visit(Overloaded{[](bool*) { return "true or false"; }, [](std::optional<bool>*) { return "true or false"; },
                             [](int64_t*) { return "integer"; }, [](std::optional<int64_t>*) { return "integer"; },
                             [](double*) { return "number"; }, [](std::optional<double>*) { return "number"; },
+                            [](std::vector<int64_t>*) { return "list of integers"; },
                             [](std::vector<double>*) { return "list of numbers"; },
                             [](std::vector<std::string>*) { return "list of texts"; },
                             [](std::string*) { return "text"; }, [](Choice) { return "text"; }},

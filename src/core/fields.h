@@ -25,8 +25,8 @@ struct Choice {
 
 /// Where a field's value lives. Optionals are left out of files while they are unset.
 using FieldValue =
-    std::variant<bool*, int64_t*, double*, std::string*, Choice, std::vector<double>*, std::vector<std::string>*,
-                 std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*>;
+    std::variant<bool*, int64_t*, double*, std::string*, Choice, std::vector<int64_t>*, std::vector<double>*,
+                 std::vector<std::string>*, std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*>;
 
 /// Bounds of a number, or of each number in a list.
 struct FieldRange {
@@ -104,7 +104,8 @@ class Fields {
 using ConfigValue = std::variant<bool, int64_t, double, std::string, std::vector<double>, std::vector<std::string>>;
 
 /// Stores `value`; `where` ("run.toml line 3", "command line") opens the error. Whole numbers enter decimal fields,
-/// never the reverse. Throws ConfigError on a wrong type, an unknown choice, a number out of range or not finite.
+/// never the reverse, but for lists, where 2.0 is 2. Throws ConfigError on a wrong type, an unknown choice, a number
+/// out of range or not finite.
 void assign(const Field& field, const ConfigValue& value, std::string_view where);
 
 /// The same from the text of `--section.key=value`: lists as "0.9,0.95" or "[0.9, 0.95]", "none" unsets an optional.
@@ -116,7 +117,8 @@ void assign_text(const Field& field, std::string_view text, std::string_view whe
 
 /// The value in TOML's spelling, which for numbers, lists and strings is JSON's too; "" for an unset optional.
 std::string value_text(const Field& field);
-/// "integer", "number", "true or false", "text", "one of a | b", "list of numbers", "list of texts", with the range.
+/// "integer", "number", "true or false", "text", "one of a | b", "list of integers", "list of numbers", "list of
+/// texts", with the range.
 std::string expected_text(const Field& field);
 
 /// All set fields as a TOML document, in listed order. Reads back as the same values.

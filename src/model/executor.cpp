@@ -12,7 +12,10 @@ constexpr const char* kMayBeEarlier = "; an op before it may have failed: device
 void require_ranks(const ProgramOptions& options, const Communicator* communicator) {
   const int64_t ranks = communicator == nullptr ? 1 : communicator->size();
   const int64_t rank = communicator == nullptr ? 0 : communicator->rank();
-  if (options.world_ranks() == ranks && options.world_rank() == rank) return;
+  if (options.world_ranks() == ranks && options.world_rank() == rank &&
+      options.meets_ranks() == (communicator != nullptr)) {
+    return;
+  }
   const auto text = [](int64_t which, int64_t of) {
     return "rank " + std::to_string(which) + " of " + std::to_string(of);
   };
@@ -88,6 +91,9 @@ void Executor::form_groups() {
 
 Communicator* Executor::communicator(op::CommGroup group) const {
   if (!has_groups_) throw InternalError("executor", "the ranks' groups come with the first phase");
+  if (program_.options.meets_itself) {
+    return group == op::CommGroup::kData || group == op::CommGroup::kWorld ? communicator_ : nullptr;
+  }
   if (place_in(group, program_).size == 1) return nullptr;
   const std::unique_ptr<Communicator>& own = groups_[static_cast<size_t>(group)];
   return own ? own.get() : communicator_;

@@ -153,10 +153,12 @@ std::vector<ParamTable> tables_of_ranks(const Program& program) {
 /// Which of the stages sends a parameter to the first: of two that hold it the earlier one.
 int64_t sending_stage(const Program& program, const ParamSpec& spec) {
   StagePlace place = program.options.stage_place();
-  const int64_t length = program.options.batch.max_length;
-  for (place.stage = 0; !holds_param(place, layers_of_stage(program.config, place, length), program.config, spec);) {
-    ++place.stage;
-  }
+  const ProgramOptions& options = program.options;
+  const auto holds = [&] {
+    const auto layers = layers_of_stage(program.config, place, options.batch.max_length, options.range_layers);
+    return holds_param(place, layers, program.config, spec);
+  };
+  for (place.stage = 0; !holds();) ++place.stage;
   return place.stage;
 }
 

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "plan/tape_time.h"
 #include "spec/run_program.h"
+#include "spec/stage_layers.h"
 
 namespace litespark {
 namespace {
@@ -41,6 +42,8 @@ void add_failures(const RunConfig& config, RunForecast& forecast) {
 }  // namespace
 
 Workload workload_of_run(const RunConfig& config, const ModelConfig& model) {
+  const ClusterSection& cluster = config.cluster;
+  require_layers(model, cluster.pp, cluster.vpp, cluster.pp_layers);
   Workload workload;
   workload.shape = shape_of(model);
   workload.seq_len = config.data.seq_len;
@@ -49,12 +52,13 @@ Workload workload_of_run(const RunConfig& config, const ModelConfig& model) {
   workload.recompute = recompute_of(config.memory.recompute);
   const bool is_fp8 = config.precision.matmul != MatmulPrecision::kCompute;
   workload.precision = is_fp8 ? OperandPrecision::kFP8 : OperandPrecision::kBF16;
-  workload.layout.dp = config.cluster.data_parallel();
-  workload.layout.tp = config.cluster.tp;
-  workload.layout.pp = config.cluster.pp;
-  workload.layout.vpp = config.cluster.vpp;
-  workload.layout.cp = config.cluster.cp;
-  workload.layout.ep = config.cluster.ep;
+  workload.layout.dp = cluster.data_parallel();
+  workload.layout.tp = cluster.tp;
+  workload.layout.pp = cluster.pp;
+  workload.layout.vpp = cluster.vpp;
+  workload.layout.range_layers = cluster.pp_layers;
+  workload.layout.cp = cluster.cp;
+  workload.layout.ep = cluster.ep;
   check_workload(workload);
   return workload;
 }
@@ -66,7 +70,9 @@ bool has_tapes(const ClusterSection& cluster) {
 ProgramOptions planned_options(const RunConfig& config) {
   ProgramOptions options = training_options(config);
   // Beside a layout without tapes stands the table of its data-parallel ranks, each with all weights.
-  if (!has_tapes(config.cluster)) options.tensor_ranks = options.stages = options.chunks = 1;
+  if (has_tapes(config.cluster)) return options;
+  options.tensor_ranks = options.stages = options.chunks = 1;
+  options.range_layers.clear();
   return options;
 }
 

@@ -61,6 +61,17 @@ StageSeconds stage_seconds(const Workload& workload, const Software& software, c
     stage.slowest = stage.sum.total();
     return stage;
   }
+  if (!workload.layout.range_layers.empty()) {
+    const std::vector<int64_t> stages = layers_of_stages(workload.layout);
+    for (size_t s = 0; s < stages.size(); ++s) {
+      StageSeconds candidate;
+      add(candidate.sum, mean, real(stages[s]));
+      if (s + 1 == stages.size()) add(candidate.sum, head, 1);
+      candidate.slowest = candidate.sum.total();
+      if (candidate.slowest > stage.slowest) stage = candidate;
+    }
+    return stage;
+  }
   if (software.balances_stages) {
     const double longest = longest_part(shape.layers, slots, head.total() / mean.total());
     add(stage.sum, mean, std::floor(longest) * real(workload.layout.vpp));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/workload.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "core/checked.h"
@@ -95,7 +96,19 @@ void check_workload(const Workload& workload) {
   }
 }
 
+std::vector<int64_t> layers_of_stages(const Layout& layout) {
+  std::vector<int64_t> layers(static_cast<size_t>(layout.pp), 0);
+  for (size_t range = 0; range < layout.range_layers.size(); ++range) {
+    layers[range % layers.size()] += layout.range_layers[range];
+  }
+  return layers;
+}
+
 double layers_of_fullest_stage(const Workload& workload) {
+  if (!workload.layout.range_layers.empty()) {
+    const std::vector<int64_t> stages = layers_of_stages(workload.layout);
+    return static_cast<double>(*std::max_element(stages.begin(), stages.end()));
+  }
   const int64_t layers = workload.shape.layers;
   const int64_t slots = workload.layout.pp * workload.layout.vpp;
   int64_t fullest = ceil_div(layers, slots) * workload.layout.vpp;

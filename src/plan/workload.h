@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "plan/transformer.h"
 
@@ -17,6 +18,8 @@ struct Layout {
   int64_t cp = 1;
   int64_t ep = 1;   ///< experts are spread over these of the dp x cp ranks
   int64_t vpp = 1;  ///< chunks of layers a pipeline rank holds (interleaved 1F1B)
+  /// Layers of each of the pp x vpp ranges in the model's order; empty: as the software shares them out.
+  std::vector<int64_t> range_layers = {};
   bool sequence_parallel = true;
   int64_t gpus() const { return dp * tp * pp * cp; }
   int64_t data_ranks() const { return dp * cp; }
@@ -50,6 +53,9 @@ struct Workload {
 /// Throws ConfigError naming the degree that does not divide what it splits, a size that is not positive, or products
 /// that overflow.
 void check_workload(const Workload& workload);
+
+/// Of each pipeline stage, where Layout::range_layers are given.
+std::vector<int64_t> layers_of_stages(const Layout& layout);
 
 /// Layers of the fullest pipeline stage. Embedding and head count as a layer each where only that makes the stages
 /// even (126 layers over 8 stages of 8 chunks).

@@ -42,9 +42,9 @@ int num_ranks(const Program& program) {
   return static_cast<int>(program.options.data_ranks);
 }
 
-/// Whether other ranks have the same weights and other tokens.
+/// Whether ranks have the same weights and other tokens.
 bool has_data_peers(const Program& program) {
-  return program.options.data_ranks > 1;
+  return program.options.meets_data_ranks();
 }
 
 /// Stretches of the state that all ranks decide from or have decided; what is between them is each rank's own.
@@ -83,10 +83,6 @@ const Bucket* find_bucket(const Program& program, std::string_view name) {
   const auto found = std::find_if(program.buckets.begin(), program.buckets.end(),
                                   [&](const Bucket& bucket) { return bucket.name == name; });
   return found == program.buckets.end() ? nullptr : &*found;
-}
-
-const Bucket* layer_bucket(const Program& program, int64_t layer) {
-  return find_bucket(program, "layers." + std::to_string(layer));
 }
 
 void start_reduction(Tape& tape, const Program& program, const BucketReduction& reduction) {
@@ -166,15 +162,17 @@ void start_late_gathers(Tape& tape, const Program& program) {
 }
 
 void await_late_gather(Tape& tape, const Program& program, int64_t layer) {
-  const Bucket* const bucket = layer < 0 ? find_bucket(program, "head") : layer_bucket(program, layer);
-  if (bucket == nullptr || is_gathered_early(program, *bucket)) return;
-  tape.enter("forward.gather", layer);
-  await_gather(tape, program, *bucket);
+  // Outside the blocks all but the head is gathered early.
+  for (const Bucket* bucket : forward_order(program)) {
+    if (bucket->layer != layer || is_gathered_early(program, *bucket)) continue;
+    tape.enter("forward.gather", layer);
+    await_gather(tape, program, *bucket);
+  }
 }
 
 void sum_state(Tape& tape, const Program& program) {
   const ProgramOptions& options = program.options;
-  if (options.world_ranks() == 1) return;
+  if (!options.meets_ranks()) return;
   const TensorId mine = program.step_sums_of_rank;
   tape.push(op::PutStepSums<TensorId>{.sums = mine, .state = program.state});
   tape.push(op::AllGather<TensorId>{.data = program.step_sums,
@@ -248,7 +246,7 @@ void sum_tied_embedding(Tape& tape, const Program& program) {
 }
 
 void declare_step_sums(Program& program) {
-  if (program.options.world_ranks() == 1) return;
+  if (!program.options.meets_ranks()) return;
   program.step_sums = program.tensors.add({.name = "step_sums",
                                            .dtype = DType::kF64,
                                            .shape = {program.options.world_ranks(), op::kNumStepSums},
@@ -320,8 +318,8 @@ Tape make_replica_tape(Program& program) {
 Tape make_gather_tape(const Program& program) {
   Tape tape{std::string(phase_name(Phase::kGather))};
   start_late_gathers(tape, program);
-  for (const Bucket* bucket : forward_order(program)) {
-    if (bucket->layer >= 0) await_late_gather(tape, program, bucket->layer);
+  for (const StageLayers& range : program.layers) {
+    for (int64_t layer = range.first; layer < range.end(); ++layer) await_late_gather(tape, program, layer);
   }
   await_late_gather(tape, program, -1);
   return tape;

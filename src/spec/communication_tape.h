@@ -9,8 +9,8 @@
 
 namespace litespark {
 
-/// A bucket whose gradients are complete, the head's, the embedding's, a layer's, or that of norms and biases, on its
-/// way from every rank's [size] to this rank's piece of the sum.
+/// A bucket whose gradients are complete, the head's, the embedding's, one of a layer, or that of norms and biases, on
+/// its way from every rank's [size] to this rank's piece of the sum.
 struct BucketReduction {
   const Bucket* bucket = nullptr;
   TensorId whole, piece;
@@ -21,8 +21,6 @@ void await_reduction(Tape& tape, const Program& program, const BucketReduction& 
 
 /// The bucket whose name this is; nullptr when there is none, as with one rank.
 const Bucket* find_bucket(const Program& program, std::string_view name);
-/// That of a layer's matrices.
-const Bucket* layer_bucket(const Program& program, int64_t layer);
 
 /// Whether the optimizer's tape gathers this bucket itself, beside the update of those behind it: what the next forward
 /// reads first, and everything where weights are copied (packed, in 8 bits) in front of forward.
@@ -31,7 +29,7 @@ void start_gather(Tape& tape, const Program& program, const Bucket& bucket);
 void await_gather(Tape& tape, const Program& program, const Bucket& bucket);
 /// The other buckets, in the order of forward: started in front of it.
 void start_late_gathers(Tape& tape, const Program& program);
-/// In front of a layer, or of the head (-1), whose bucket start_late_gathers began.
+/// In front of a layer, or of the head (-1), whose buckets start_late_gathers began.
 void await_late_gather(Tape& tape, const Program& program, int64_t layer);
 /// Buckets in the order in which forward reads them.
 std::vector<const Bucket*> forward_order(const Program& program);

@@ -193,7 +193,6 @@ void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t lay
 void LlamaEmitter::backward_block(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient) {
   backward_mlp(block, layer, gradient);
   backward_attention(block, layer, gradient);
-  reduce_layer(layer);
 }
 
 void LlamaEmitter::backward_embedding(const ResidualGradient& gradient) {

@@ -247,8 +247,9 @@ class LlamaEmitter {
   TensorId gradient_of(ParamRole role, int64_t layer);
   void reduce(const Bucket& bucket);
   void reduce_bucket(std::string_view name);
-  void reduce_layer(int64_t layer);
-  void finish_reductions();
+  void reduce_with(ParamRole role, int64_t layer);
+  int64_t layer_elements() const;
+  void finish_reductions(int64_t most = 0);
 
   // llama_backward.cpp
   BlockActivations recomputed(const BlockActivations& kept, int64_t layer);
@@ -281,6 +282,7 @@ class LlamaEmitter {
   RowsUnderWay input_gradient_rows(const Linear& linear, const BlockLinear& kind, const OutputGradient& dy,
                                    const std::string& name);
   TensorId project_backward_input(const BlockLinear& kind, int64_t layer, const OutputGradient& dy);
+  void weight_is_finished(const BlockLinear& kind, int64_t layer);
   void project_backward_weight(const BlockLinear& kind, int64_t layer, const OutputGradient& dy, const KeptInput& x);
   TensorId project_backward(const BlockLinear& kind, int64_t layer, const OutputGradient& dy, const KeptInput& x);
 

@@ -159,6 +159,12 @@ TensorId LlamaEmitter::project_backward_input(const BlockLinear& kind, int64_t l
   return dx;
 }
 
+/// What follows belongs to the layer again.
+void LlamaEmitter::weight_is_finished(const BlockLinear& kind, int64_t layer) {
+  reduce_with(kind.weight, layer);
+  tape_.enter(kind.backward_scope, layer);
+}
+
 void LlamaEmitter::project_backward_weight(const BlockLinear& kind, int64_t layer, const OutputGradient& dy,
                                            const KeptInput& x) {
   const Linear layer_linear = linear(kind.weight, kind.bias, layer);
@@ -166,7 +172,7 @@ void LlamaEmitter::project_backward_weight(const BlockLinear& kind, int64_t laye
   if (!uses_fp8_) {
     linear_backward_weight(layer_linear, dy.values, x.values, accumulate_);
     linear_backward_bias(layer_linear, dy.own, accumulate_);
-    return;
+    return weight_is_finished(kind, layer);
   }
   TensorId transposed = x.transposed;
   if (!transposed.has_value()) {
@@ -182,6 +188,7 @@ void LlamaEmitter::project_backward_weight(const BlockLinear& kind, int64_t laye
                       .scratch = {},
                       .accumulate = accumulate_});
   linear_backward_bias(layer_linear, dy.own, accumulate_);
+  weight_is_finished(kind, layer);
 }
 
 /// Both gradients of a layer that reads rows of all ranks. The weight's is made while the sum of the input's leaves.
@@ -199,6 +206,7 @@ TensorId LlamaEmitter::project_backward(const BlockLinear& kind, int64_t layer, 
   linear_backward_weight(layer_linear, dy.values, inputs.whole, accumulate_);
   linear_backward_bias(layer_linear, dy.own, accumulate_);
   await_rows(dx);
+  weight_is_finished(kind, layer);
   return dx.own;
 }
 

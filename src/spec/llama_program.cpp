@@ -77,7 +77,7 @@ void use_masters_as_weights(Program& program) {
 void declare_params(Program& program, const BackendSizes& sizes) {
   const bool packs = sizes.packs_weights(program.options.compute);
   program.packs = packs;
-  if (program.options.world_ranks() > 1) {
+  if (program.options.meets_ranks()) {
     declare_sharded_tensors(program, packs);
   } else {
     declare_flat_tensors(program, packs);
@@ -107,7 +107,7 @@ void add_train_tape(Program& program, const BackendSizes& sizes, Phase phase) {
   Tape tape{std::string(phase_name(phase))};
   LlamaEmitter emitter(program, sizes, tape, program.batch, !is_first && !shards_gradients);
   if (program.options.offloads_activations) emitter.offload_inputs();
-  if (program.options.world_ranks() > 1) {
+  if (program.options.meets_ranks()) {
     emitter.meet_ranks(
         {.gathers_weights = is_first, .reduces_gradients = is_last || shards_gradients, .is_first = is_first});
   }
@@ -124,7 +124,7 @@ void add_train_tapes(Program& program, const BackendSizes& sizes) {
   add_train_tape(program, sizes, Phase::kTrainFirst);
   if (!options.accumulates) return;
   add_train_tape(program, sizes, Phase::kTrainNext);
-  if (options.world_ranks() > 1 && !options.shards_gradients) add_train_tape(program, sizes, Phase::kTrainLast);
+  if (options.meets_ranks() && !options.shards_gradients) add_train_tape(program, sizes, Phase::kTrainLast);
 }
 
 void add_forward_tape(Program& program, const BackendSizes& sizes, Phase phase) {
@@ -189,7 +189,7 @@ void add_training_tapes(Program& program, const BackendSizes& sizes) {
   if (program.copies.has_value()) {
     program.tapes.emplace_back(Phase::kSynchronise, make_synchronise_tape(program));
   }
-  if (options.world_ranks() > 1) {
+  if (options.meets_ranks()) {
     program.tapes.emplace_back(Phase::kGather, make_gather_tape(program));
     program.tapes.emplace_back(Phase::kSumState, make_sum_state_tape(program));
   }
@@ -260,7 +260,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
     program.options.head_chunk_rows = sizes.preferred_head_chunk_rows(program.rank_config.vocab_size);
   }
   program.whole_params = make_param_table(config);
-  program.layers = layers_of_stage(config, options.stage_place(), options.batch.max_length);
+  program.layers = layers_of_stage(config, options.stage_place(), options.batch.max_length, options.range_layers);
   program.params = stage_params(
       cut_param_table(program.whole_params, config, {.ranks = options.tensor_ranks, .rank = options.tensor_rank}),
       options.stage_place(), program.layers, config);

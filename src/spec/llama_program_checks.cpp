@@ -35,7 +35,7 @@ void validate_options(const ModelConfig& config, const ProgramOptions& options) 
   if (options.gradient != DType::kF32 && options.accumulates) {
     throw ConfigError("precision.gradient", "cannot be accumulated", dtype_name(options.gradient), "f32");
   }
-  if (options.carries_gradients && (options.accumulates || options.world_ranks() > 1)) {
+  if (options.carries_gradients && (options.accumulates || options.meets_ranks())) {
     throw InternalError("carries_gradients", "gradients outlive the micro-batch", "several of them, or ranks", "one");
   }
   if (options.generation) {
@@ -79,11 +79,14 @@ void validate_ranks(const ProgramOptions& options) {
                       "precision.gradient = \"bf16\"", "precision.gradient = \"fp32\"",
                       "or set distribution.compression = \"none\"");
   }
-  if (options.world_ranks() == 1) return;
+  if (options.meets_itself && options.world_ranks() > 1) {
+    throw InternalError("meets_itself", "has others to meet", options.world_ranks(), "one rank");
+  }
+  if (!options.meets_ranks()) return;
   if (!options.has_training) throw InternalError("ranks", "share training only", options.world_ranks(), 1);
   if (options.has_checksums) {
-    throw ConfigError("device.verify_every", "compares the gradients of one rank", options.world_ranks(), "one rank",
-                      "set device.verify_every = 0");
+    throw ConfigError("device.verify_every", "compares the gradients of one rank that meets nobody",
+                      options.world_ranks(), "one rank", "set device.verify_every = 0");
   }
 }
 
@@ -138,8 +141,8 @@ void validate_stages(const ModelConfig& config, const ProgramOptions& options) {
   if (options.chunks < 1 || (options.stages == 1 && options.chunks > 1)) {
     throw ConfigError("cluster.vpp", "needs several pipeline stages", options.chunks, "1, or set cluster.pp");
   }
+  require_layers(config, options.stages, options.chunks, options.range_layers);
   if (options.stages == 1) return;
-  require_layers(config, options.stages, options.chunks);
   if (options.micro_batches < 1 || options.accumulates != (options.micro_batches > 1)) {
     throw InternalError("micro_batches", "is not what the options say of accumulation", options.micro_batches,
                         options.accumulates ? "2 or more" : "1");

@@ -88,8 +88,8 @@ void LlamaEmitter::reduce(const Bucket& bucket) {
     reductions_.push_back(reduction);
     return;
   }
-  // One is under way beside the backward of the next bucket; the memory of those before it is free again.
-  finish_reductions();
+  // As much as a layer has is under way beside backward; the memory of what came before it is free again.
+  finish_reductions(layer_elements() - bucket.size);
   if (!meetings_.is_first) {
     reduction.piece =
         temporary(tape_.phase() + "." + bucket.name + ".gradient_piece", program_.tensors[bucket.shard.gradient].dtype,
@@ -111,22 +111,40 @@ void LlamaEmitter::reduce_bucket(std::string_view name) {
   reduce(*bucket);
 }
 
-void LlamaEmitter::reduce_layer(int64_t layer) {
+/// Behind the op that writes the gradient of a block's matrix: that of a bucket's last one completes it.
+void LlamaEmitter::reduce_with(ParamRole role, int64_t layer) {
   if (!meetings_.reduces_gradients) return;
-  sum_copies(layer);
-  reduce(*layer_bucket(program_, layer));
+  if (role == ParamRole::kQkv) sum_copies(layer);
+  const int64_t index = *program_.params.find(role, layer);
+  for (const Bucket& bucket : program_.buckets) {
+    if (bucket.params.back() == index) reduce(bucket);
+  }
 }
 
-void LlamaEmitter::finish_reductions() {
+/// Of the gradients of a block's matrices.
+int64_t LlamaEmitter::layer_elements() const {
+  int64_t elements = 0;
+  for (const Bucket& bucket : program_.buckets) {
+    if (bucket.layer == program_.layers.front().first) elements += bucket.size;
+  }
+  return elements;
+}
+
+/// Waits until no more than `most` elements are under way.
+void LlamaEmitter::finish_reductions(int64_t most) {
   // All ranks wait in one order, that of the buckets.
   std::sort(reductions_.begin(), reductions_.end(),
             [](const BucketReduction& a, const BucketReduction& b) { return a.bucket < b.bucket; });
-  for (const BucketReduction& reduction : reductions_) {
-    await_reduction(tape_, program_, reduction);
-    const TensorId sum = reduction.bucket->shard.gradient;
-    if (reduction.piece != sum) tape_.push(op::Add<TensorId>{.sum = sum, .x = reduction.piece});
+  int64_t elements = 0;
+  for (const BucketReduction& reduction : reductions_) elements += reduction.bucket->size;
+  auto next = reductions_.begin();
+  for (; next != reductions_.end() && elements > most; ++next) {
+    await_reduction(tape_, program_, *next);
+    const TensorId sum = next->bucket->shard.gradient;
+    if (next->piece != sum) tape_.push(op::Add<TensorId>{.sum = sum, .x = next->piece});
+    elements -= next->bucket->size;
   }
-  reductions_.clear();
+  reductions_.erase(reductions_.begin(), next);
 }
 
 }  // namespace litespark

@@ -95,13 +95,22 @@ struct ProgramOptions {
   /// In which tensor-parallel ranks exchange rows, beside the products that read or make them; 1 where they do not
   /// divide a rank's rows.
   int64_t tensor_stretches = 2;
+  /// Most elements that several matrices of a layer have in one bucket; 0: by the model (spec/sharded_tensors.h).
+  int64_t bucket_elements = 0;
 
-  int64_t stages = 1;         ///< of the pipeline: ranks that hold different layers of a replica, each data_ranks x
-                              ///< tensor_ranks times
-  int64_t stage = 0;          ///< which of them this is; sizes and tapes depend on it
-  int64_t chunks = 1;         ///< ranges of layers that each stage holds
+  int64_t stages = 1;  ///< of the pipeline: ranks that hold different layers of a replica, each data_ranks x
+                       ///< tensor_ranks times
+  int64_t stage = 0;   ///< which of them this is; sizes and tapes depend on it
+  int64_t chunks = 1;  ///< ranges of layers that each stage holds
+  std::vector<int64_t> range_layers;  ///< of all stages' ranges in the model's order; empty: by their work
   int64_t micro_batches = 1;  ///< of a step, which several stages must know: they work on more than one at a time
 
+  /// One rank in all, which takes the way of several: it tells itself gradients, weights and the step's message.
+  bool meets_itself = false;
+
+  /// Whether there are tapes on which ranks meet, and on them ranks that share masters and moments.
+  bool meets_ranks() const { return world_ranks() > 1 || meets_itself; }
+  bool meets_data_ranks() const { return data_ranks > 1 || meets_itself; }
   /// Groups of data ranks that take micro-batches of their own, which of them this rank is in, and where in it.
   int64_t replicas() const { return data_ranks / context_ranks; }
   int64_t replica() const { return data_rank / context_ranks; }
@@ -200,8 +209,9 @@ struct ParamShard {
   ParamTensors tensors;  ///< [count] each, or absent when count is 0
 };
 
-/// Parameters whose gradients are reduced over ranks in one call and whose weights are gathered in one: each layer's
-/// matrices, the head, the embedding, and all norms and biases together. Every rank owns an equal piece of each.
+/// Parameters whose gradients are reduced over ranks in one call and whose weights are gathered in one: a layer's
+/// matrices or some of them, the head, the embedding, and all norms and biases together. Every rank owns an equal piece
+/// of each.
 struct Bucket {
   std::string name;
   int64_t layer = -1;            ///< -1 outside the blocks
@@ -275,7 +285,7 @@ struct Program {
   TensorTable tensors;
   std::vector<ParamTensors> param_tensors;  ///< one an entry of params.params
   std::vector<ParamShard> shards;           ///< one an entry of params.params: what the optimizer updates
-  std::vector<Bucket> buckets;  ///< in the order in which backward finishes them; empty where there is one rank in all
+  std::vector<Bucket> buckets;              ///< in the order in which backward finishes them; empty where nobody is met
   /// Masters, then first, then second moments of the buckets that ranks copy, of equal sizes; absent where none is.
   TensorId copies;
   TensorId residual;  ///< f32, holds those of all buckets; absent without error feedback

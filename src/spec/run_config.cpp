@@ -354,6 +354,13 @@ void ClusterSection::visit(Fields& fields) {
               .range = between(0, 1 << 20)});
   fields.add({.path = "tp", .value = &tp, .help = "Tensor-parallel ranks.", .range = ranks});
   fields.add({.path = "pp", .value = &pp, .help = "Pipeline stages, which hold different layers.", .range = ranks});
+  fields.add({.path = "pp_layers",
+              .value = &pp_layers,
+              .help =
+                  "Layers of each pipeline stage, the first stage's first; with vpp above 1 of each of the pp x vpp "
+                  "ranges, in the model's order. Empty: so that the slowest stage has as little work as can be.",
+              .unit = "layers",
+              .range = at_least(1)});
   fields.add({.path = "vpp",
               .value = &vpp,
               .help = "Ranges of layers that each pipeline stage holds; above 1 stages are interleaved: they wait less "
@@ -453,6 +460,10 @@ void DistributionSection::visit(Fields& fields) {
               .help = "How long a rank waits for the others in one call before it ends the run (exit 7).",
               .unit = "s",
               .range = between(1, 1 << 20)});
+  fields.add({.path = "at_one_rank",
+              .value = &at_one_rank,
+              .help = "A single rank takes the way of several: it meets itself, reduces its gradients and gathers its "
+                      "weights, with equal results. Shows what that costs beside the links."});
   fields.add(
       {.path = "elastic",
        .value = &elastic,

@@ -216,6 +216,7 @@ struct ClusterSection {
   int64_t dp = 0;
   int64_t tp = 1;
   int64_t pp = 1;
+  std::vector<int64_t> pp_layers;
   int64_t vpp = 1;
   int64_t cp = 1;
   int64_t ep = 1;
@@ -241,6 +242,7 @@ struct DistributionSection {
   int64_t multicast_below = 1000000;
   int64_t one_sided_below = 10000000;
   int64_t timeout_seconds = 600;
+  bool at_one_rank = false;
   bool elastic = false;
   int64_t max_restarts = 3;
   std::string secret_file;
@@ -273,6 +275,8 @@ struct RunConfig {
   int64_t sequences_per_step() const {
     return std::max<int64_t>(train.micro_batch, 1) * train.accumulation * cluster.data_parallel();
   }
+  /// Whether this is a run of ranks that talk to each other, or of one that talks to itself.
+  bool meets_ranks() const { return cluster.gpus > 1 || distribution.at_one_rank; }
   int64_t tokens_per_step() const { return sequences_per_step() * data.seq_len; }
 
   /// Throws ConfigError for settings that contradict each other or are missing; touches no file and allocates nothing.

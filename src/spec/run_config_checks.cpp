@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/utf8.h"
 #include "spec/run_config.h"
+#include "spec/stage_layers.h"
 
 namespace litespark {
 namespace {
@@ -150,6 +151,7 @@ void validate_cluster(const ClusterSection& cluster) {
 /// With micro_batch = 0 the memory plan takes care of it when it cuts a step.
 void validate_rounds(const RunConfig& config) {
   const ClusterSection& cluster = config.cluster;
+  require_parts(cluster.pp_layers, cluster.pp, cluster.vpp);
   if (cluster.vpp == 1) return;
   if (cluster.pp == 1) {
     throw ConfigError("cluster.vpp", "needs several pipeline stages", cluster.vpp, "1, or set cluster.pp");
@@ -177,7 +179,7 @@ void validate_synchronisation(const RunConfig& config) {
 
 void validate_distribution(const RunConfig& config) {
   validate_synchronisation(config);
-  if (config.cluster.gpus == 1) return;
+  if (!config.meets_ranks()) return;
   if (config.distribution.graphs && config.meter.timeline_every > 0) {
     throw ConfigError("distribution.graphs", "records whole phases, which an observed step is not",
                       "meter.timeline_every = " + std::to_string(config.meter.timeline_every), 0,
@@ -199,9 +201,10 @@ void validate_distribution(const RunConfig& config) {
                       "more than " + std::to_string(config.distribution.multicast_below));
   }
   if (config.device.verify_every > 0) {
-    throw ConfigError("device.verify_every", "compares the gradients of one rank", config.device.verify_every, 0,
-                      "there are " + std::to_string(config.cluster.gpus) +
-                          " ranks; distribution.verify_every compares what they have in common");
+    throw ConfigError("device.verify_every", "compares the gradients of a rank that meets no others",
+                      config.device.verify_every, 0,
+                      "cluster.gpus is " + std::to_string(config.cluster.gpus) +
+                          "; distribution.verify_every compares what ranks have in common");
   }
 }
 
@@ -230,6 +233,76 @@ std::vector<std::string> given_shape_keys(ModelSection model) {
     if (value_text(field) != value_text(unset.list()[i])) given.push_back("model." + field.path);
   }
   return given;
+}
+
+using Ignored = std::vector<std::string>;
+
+/// Context ranks of one replica reduce gradients like replicas do; tensor ranks and pipeline stages do not.
+void add_ignored_of_data_ranks(const RunConfig& config, Ignored& ignored) {
+  const DistributionSection& distribution = config.distribution;
+  if (distribution.compression == Compression::kNone && !distribution.error_feedback) {
+    ignored.push_back("distribution.error_feedback: distribution.compression is \"none\", which loses nothing");
+  }
+  if (config.cluster.reducing_ranks() > 1) return;
+  if (distribution.zero > 1) {
+    ignored.push_back("distribution.zero: there is one data-parallel rank, which shares with nobody");
+  }
+  if (distribution.sync_small_every > 1) {
+    ignored.push_back("distribution.sync_small_every: there is one data-parallel rank, whose gradients are whole");
+  }
+  if (distribution.verify_every > 0) {
+    ignored.push_back("distribution.verify_every: there is one data-parallel rank, which nobody can be held against");
+  }
+  if (distribution.compression == Compression::kNone) return;
+  ignored.push_back("distribution.compression: there is one data-parallel rank, which tells its gradients to nobody");
+  if (!distribution.error_feedback) {
+    ignored.push_back("distribution.error_feedback: there is one data-parallel rank, which rounds nothing");
+  }
+}
+
+void add_ignored_of_links(const RunConfig& config, Ignored& ignored) {
+  const DistributionSection& distribution = config.distribution;
+  const DistributionSection usual;
+  if (distribution.tiers != HostTiersChoice::kArticle && (distribution.multicast_below != usual.multicast_below ||
+                                                          distribution.one_sided_below != usual.one_sided_below)) {
+    ignored.push_back("distribution.multicast_below and one_sided_below: distribution.tiers is not \"article\"");
+  }
+  if (config.cluster.gpus > 1) return;
+  if (distribution.reduction != usual.reduction) {
+    ignored.push_back("distribution.reduction: there is one rank, which has nothing to add");
+  }
+  if (distribution.tiers != usual.tiers) {
+    ignored.push_back("distribution.tiers: there is one rank, which no link joins to others");
+  }
+  if (distribution.timeout_seconds != usual.timeout_seconds && !distribution.at_one_rank) {
+    ignored.push_back("distribution.timeout_seconds: there is one rank, which waits for nobody");
+  }
+}
+
+void add_ignored_distribution(const RunConfig& config, Ignored& ignored) {
+  const DistributionSection& distribution = config.distribution;
+  const ClusterSection& cluster = config.cluster;
+  const DistributionSection usual;
+  add_ignored_of_data_ranks(config, ignored);
+  add_ignored_of_links(config, ignored);
+  if (distribution.tensor_stretches != usual.tensor_stretches && cluster.tp == 1) {
+    ignored.push_back("distribution.tensor_stretches: cluster.tp is 1, so no rows are exchanged");
+  }
+  if (distribution.elastic && cluster.gpus == 1) {
+    ignored.push_back("distribution.elastic: there is one rank, without which nothing is left");
+  }
+  if (!distribution.elastic && distribution.max_restarts != usual.max_restarts) {
+    ignored.push_back("distribution.max_restarts: distribution.elastic is false, so nothing is started again");
+  }
+  if (distribution.graphs && !config.meets_ranks()) {
+    ignored.push_back("distribution.graphs: there is one rank, whose phases are graphs anyway");
+  }
+  if (distribution.graphs && config.device.kind == DeviceKind::kCpu) {
+    ignored.push_back("distribution.graphs: device.kind is \"cpu\", which records nothing");
+  }
+  if (distribution.at_one_rank && cluster.gpus > 1) {
+    ignored.push_back("distribution.at_one_rank: there are " + std::to_string(cluster.gpus) + " ranks");
+  }
 }
 
 }  // namespace
@@ -297,35 +370,7 @@ std::vector<std::string> RunConfig::ignored_settings() const {
   if (memory.recompute != Recompute::kEveryK && memory.recompute_every != MemorySection{}.recompute_every) {
     ignored.push_back("memory.recompute_every: memory.recompute is not \"every-k\"");
   }
-  if (distribution.zero > 1 && cluster.reducing_ranks() == 1) {
-    ignored.push_back("distribution.zero: there is one data-parallel rank, which shares with nobody");
-  }
-  if (distribution.sync_small_every > 1 && cluster.reducing_ranks() == 1) {
-    ignored.push_back("distribution.sync_small_every: there is one data-parallel rank, whose gradients are whole");
-  }
-  if (distribution.verify_every > 0 && cluster.reducing_ranks() == 1) {
-    ignored.push_back("distribution.verify_every: there is one data-parallel rank, which nobody can be held against");
-  }
-  if (distribution.compression != Compression::kNone && cluster.data_parallel() == 1) {
-    ignored.push_back("distribution.compression: there is one data-parallel rank, which tells its gradients to nobody");
-  }
-  if (distribution.compression == Compression::kNone && !distribution.error_feedback) {
-    ignored.push_back("distribution.error_feedback: distribution.compression is \"none\", which loses nothing");
-  }
-  const DistributionSection usual;
-  if (distribution.tiers != HostTiersChoice::kArticle && (distribution.multicast_below != usual.multicast_below ||
-                                                          distribution.one_sided_below != usual.one_sided_below)) {
-    ignored.push_back("distribution.multicast_below and one_sided_below: distribution.tiers is not \"article\"");
-  }
-  if (distribution.reduction != ReductionLevels::kAuto && cluster.gpus == 1) {
-    ignored.push_back("distribution.reduction: there is one rank, which has nothing to add");
-  }
-  if (distribution.elastic && cluster.gpus == 1) {
-    ignored.push_back("distribution.elastic: there is one rank, without which nothing is left");
-  }
-  if (distribution.graphs && cluster.gpus == 1) {
-    ignored.push_back("distribution.graphs: there is one rank, whose phases are graphs anyway");
-  }
+  add_ignored_distribution(*this, ignored);
   if (precision.matmul == MatmulPrecision::kCompute) {
     if (precision.fp8_gradient != PrecisionSection{}.fp8_gradient) {
       ignored.push_back("precision.fp8_gradient: precision.matmul is \"compute\"");

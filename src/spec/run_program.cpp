@@ -60,7 +60,7 @@ ProgramOptions training_options(const RunConfig& config) {
           .master = config.precision.master,
           .moments = config.optim.moments,
           .gradient = config.precision.gradient,
-          .carries_gradients = config.train.accumulation == 1 && config.cluster.gpus == 1,
+          .carries_gradients = config.train.accumulation == 1 && !config.meets_ranks(),
           .offloads_activations = config.memory.offload == Offload::kActivations,
           .adamw = {.beta1 = config.optim.betas.at(0),
                     .beta2 = config.optim.betas.at(1),
@@ -80,7 +80,9 @@ ProgramOptions training_options(const RunConfig& config) {
           .tensor_stretches = config.distribution.tensor_stretches,
           .stages = config.cluster.pp,
           .chunks = config.cluster.vpp,
-          .micro_batches = config.train.accumulation};
+          .range_layers = config.cluster.pp_layers,
+          .micro_batches = config.train.accumulation,
+          .meets_itself = config.cluster.gpus == 1 && config.distribution.at_one_rank};
 }
 
 }  // namespace litespark

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "core/checked.h"
 
@@ -18,14 +19,49 @@ bool is_held_twice(const Program& program, const Bucket& bucket) {
   return program.options.stages > 1 && program.config.tie_word_embeddings && bucket.name == "embedding";
 }
 
-/// The bucket of a parameter, made when it is the first.
-Bucket& bucket_for(std::vector<Bucket>& buckets, const ParamSpec& spec) {
+/// A layer's gradients leave in parts, so that what is left to send when backward ends is little. But each call costs
+/// some us, and each bucket the padding that makes pieces equal.
+struct BucketLimits {
+  int64_t most = std::numeric_limits<int64_t>::max();  ///< elements that several matrices may have together
+  int64_t least = 0;                                   ///< elements below which the next matrix joins whatever its size
+};
+
+BucketLimits bucket_limits(const Program& program) {
+  constexpr int64_t kParts = 32;
+  constexpr int64_t kLeastBlocks = 8;  // of each piece, of which less than one is padding
+  const ProgramOptions& options = program.options;
+  if (!options.meets_data_ranks()) return {};  // nobody is told anything
+  if (options.bucket_elements > 0) return {.most = options.bucket_elements, .least = 0};
+  int64_t elements = 0;
+  for (const ParamSpec& spec : program.params.params) elements += spec.is_matrix() ? spec.shape.num_elements() : 0;
+  return {.most = elements / kParts, .least = kLeastBlocks * kShardAlignment * options.data_ranks};
+}
+
+/// The bucket of a parameter, in the order in which backward finishes them; made when it is the first.
+Bucket& bucket_for(std::vector<Bucket>& buckets, const ParamSpec& spec, const BucketLimits& limits) {
   std::string name = spec.cut && !spec.cut->is_replicated ? "cut_vectors" : "small";
   if (spec.is_matrix()) name = spec.layer < 0 ? spec.name : "layers." + std::to_string(spec.layer);
-  const auto found = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& b) { return b.name == name; });
-  if (found != buckets.end()) return *found;
-  buckets.push_back({.name = name, .layer = spec.is_matrix() ? spec.layer : -1});
+  const bool is_of_layer = spec.is_matrix() && spec.layer >= 0;
+  const auto has_room = [&](const Bucket& bucket) {
+    return bucket.size < limits.least || bucket.size <= limits.most - spec.shape.num_elements();
+  };
+  // Of a layer the last one alone: order is that of backward.
+  const auto found = std::find_if(buckets.rbegin(), buckets.rend(), [&](const Bucket& b) { return b.name == name; });
+  if (found != buckets.rend() && (!is_of_layer || has_room(*found))) return *found;
+  buckets.push_back({.name = name, .layer = is_of_layer ? spec.layer : -1});
   return buckets.back();
+}
+
+/// Buckets that share a layer are told apart by a number, in the order in which backward finishes them.
+void name_parts(std::vector<Bucket>& buckets) {
+  const auto is_of = [](int64_t layer) { return [layer](const Bucket& bucket) { return bucket.layer == layer; }; };
+  int64_t part = 0;
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    const int64_t layer = buckets[b].layer;
+    if (layer < 0 || std::count_if(buckets.begin(), buckets.end(), is_of(layer)) == 1) continue;
+    part = b > 0 && buckets[b - 1].layer == layer ? part + 1 : 0;
+    buckets[b].name += "." + std::to_string(part);
+  }
 }
 
 class ShardDeclarer {
@@ -74,15 +110,17 @@ class ShardDeclarer {
   /// Reverse table order is that in which backward finishes; what is small comes last.
   void make_buckets() {
     std::vector<Bucket>& buckets = program_.buckets;
+    const BucketLimits limits = bucket_limits(program_);
     for (size_t index = places_.size(); index-- > 0;) {
       const ParamSpec& spec = program_.params.params[index];
-      Bucket& bucket = bucket_for(buckets, spec);
+      Bucket& bucket = bucket_for(buckets, spec, limits);
       places_[index].offset = bucket.size;
       bucket.params.push_back(static_cast<int64_t>(index));
       bucket.offsets.push_back(bucket.size);
       bucket.size += round_up(spec.shape.num_elements(), kFlatAlignment);
     }
     std::stable_partition(buckets.begin(), buckets.end(), matrices());
+    name_parts(buckets);
     for (size_t b = 0; b < buckets.size(); ++b) {
       buckets[b].size = round_up(buckets[b].size, ranks() * kShardAlignment);
       buckets[b].is_copied = program_.options.sync_small_every > 1 && is_of_vectors(program_, buckets[b]);

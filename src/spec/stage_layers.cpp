@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "core/checked.h"
@@ -34,9 +35,42 @@ int64_t layers_of_last(const ModelConfig& config, int64_t parts, int64_t seq_len
   return best;
 }
 
+std::vector<StageLayers> parts_of(const std::vector<int64_t>& counts) {
+  std::vector<StageLayers> parts;
+  for (const int64_t count : counts) parts.push_back({.first = parts.empty() ? 0 : parts.back().end(), .count = count});
+  return parts;
+}
+
+std::string list_text(const std::vector<int64_t>& counts) {
+  std::string text;
+  for (const int64_t count : counts) text += (text.empty() ? "[" : ", ") + std::to_string(count);
+  return text + "]";
+}
+
 }  // namespace
 
-void require_layers(const ModelConfig& config, int64_t stages, int64_t chunks) {
+void require_parts(const std::vector<int64_t>& given, int64_t stages, int64_t chunks) {
+  if (given.empty()) return;
+  if (std::ssize(given) != stages * chunks) {
+    throw ConfigError("cluster.pp_layers", "is not a number of layers for each range of each stage",
+                      std::to_string(given.size()) + " numbers",
+                      "cluster.pp x cluster.vpp = " + std::to_string(stages * chunks) + " of them");
+  }
+  if (*std::min_element(given.begin(), given.end()) < 1) {
+    throw ConfigError("cluster.pp_layers", "leaves a stage without a layer", list_text(given), "1 or more for each");
+  }
+}
+
+void require_layers(const ModelConfig& config, int64_t stages, int64_t chunks, const std::vector<int64_t>& given) {
+  require_parts(given, stages, chunks);
+  if (!given.empty()) {
+    std::optional<int64_t> sum = 0;
+    for (const int64_t count : given) sum = sum ? checked_add(*sum, count) : std::nullopt;
+    if (sum == config.num_hidden_layers) return;
+    throw ConfigError("cluster.pp_layers", "does not add up to the layers of the model",
+                      list_text(given) + (sum ? ", together " + std::to_string(*sum) : ""),
+                      "num_hidden_layers = " + std::to_string(config.num_hidden_layers));
+  }
   if (stages * chunks <= config.num_hidden_layers) return;
   const std::string expected = "at most num_hidden_layers = " + std::to_string(config.num_hidden_layers);
   if (chunks == 1) throw ConfigError("cluster.pp", "leaves pipeline stages without a layer", stages, expected);
@@ -59,9 +93,11 @@ std::vector<StageLayers> balanced_layers(const ModelConfig& config, int64_t part
   return layers;
 }
 
-std::vector<StageLayers> layers_of_stage(const ModelConfig& config, const StagePlace& place, int64_t seq_len) {
-  require_layers(config, place.stages, place.chunks);
-  const std::vector<StageLayers> parts = balanced_layers(config, place.stages * place.chunks, seq_len);
+std::vector<StageLayers> layers_of_stage(const ModelConfig& config, const StagePlace& place, int64_t seq_len,
+                                         const std::vector<int64_t>& given) {
+  require_layers(config, place.stages, place.chunks, given);
+  const std::vector<StageLayers> parts =
+      given.empty() ? balanced_layers(config, place.stages * place.chunks, seq_len) : parts_of(given);
   std::vector<StageLayers> mine;
   for (int64_t chunk = 0; chunk < place.chunks; ++chunk) {
     mine.push_back(parts[static_cast<size_t>(chunk * place.stages + place.stage)]);

@@ -83,6 +83,16 @@ TEST(TrainRanks, ALayoutThatTheModelDoesNotAllowIsRefusedBeforeAnythingStarts) {
   const ProgramResult stages = run.train({"--gpus=4", "--cluster.pp=4"});
   EXPECT_EQ(stages.exit_code, 2);
   EXPECT_TRUE(contains(stages.errors, "[cluster.pp] leaves pipeline stages without a layer; got 4")) << stages.errors;
+  for (const char* command : {"train", "plan"}) {
+    const ProgramResult lengths = run_litespark(
+        {command, "small.toml", "--gpus=2", "--cluster.pp=2", "--cluster.pp_layers=3,2", "--model.num_hidden_layers=4"},
+        run.path("").string());
+    EXPECT_EQ(lengths.exit_code, 2) << command;
+    EXPECT_TRUE(contains(lengths.errors,
+                         "[cluster.pp_layers] does not add up to the layers of the model; got [3, 2], "
+                         "together 5, expected num_hidden_layers = 4"))
+        << lengths.errors;
+  }
   const ProgramResult rows = run.train({"--gpus=3", "--cluster.cp=3"});
   EXPECT_EQ(rows.exit_code, 2);
   EXPECT_TRUE(contains(rows.errors, "[cluster.cp] cuts the tokens of a micro-batch")) << rows.errors;
@@ -129,6 +139,70 @@ TEST(TrainRanks, WhoseSettingsDifferAreToldTheKeysAndBothValues) {  // fault:B12
     EXPECT_EQ(result.exit_code, 2) << result.errors;
     EXPECT_TRUE(contains(result.errors, "train.steps is 7, rank 0 has 6")) << result.errors;
   }
+}
+
+// A run file of one device in the hands of a launcher of two: its options for ranks are not without effect. Whatever
+// is, one of the ranks says.
+TEST(TrainRanks, SettingsWithoutEffectAreJudgedByTheRanksThatThereAre) {
+  const SmallRun run;
+  std::ofstream(run.path("secret")) << std::string(32, 's');
+  std::filesystem::permissions(run.path("secret"),
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const std::string port = free_port();
+  const auto start = [&](const std::string& rank) {
+    return std::make_unique<RunningLitespark>(
+        run.train_arguments({"--distribution.zero=2", "--distribution.max_restarts=9",
+                             "--distribution.secret_file=secret", "--train.accumulation=2"}),
+        run.path("").string(), "",
+        std::vector<std::string>{"env", "RANK=" + rank, "LOCAL_RANK=" + rank, "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                                 "MASTER_PORT=" + port});
+  };
+  const auto first = start("0");
+  const auto second = start("1");
+  const ProgramResult of_first = first->wait();
+  const ProgramResult of_second = second->wait();
+  if (contains(of_first.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  EXPECT_EQ(of_first.exit_code, 0) << of_first.errors;
+  EXPECT_FALSE(contains(of_first.errors, "no effect: distribution.zero")) << of_first.errors;
+  EXPECT_TRUE(contains(of_first.errors, "no effect: distribution.max_restarts")) << of_first.errors;
+  EXPECT_FALSE(contains(of_second.errors, "no effect")) << of_second.errors;
+  const ProgramResult launched = run.train({"--gpus=2", "--distribution.max_restarts=9", "--out=launched"});
+  EXPECT_EQ(launched.exit_code, 0) << launched.errors;
+  const size_t said = launched.errors.find("no effect: distribution.max_restarts");
+  ASSERT_NE(said, std::string::npos) << launched.errors;
+  EXPECT_EQ(launched.errors.find("no effect", said + 1), std::string::npos) << launched.errors;
+}
+
+// By the launcher's variables, or by starting itself.
+TEST(TrainRanks, OneRankThatMeetsItselfTrainsAsOneThatMeetsNobody) {
+  const SmallRun run;
+  std::ofstream(run.path("secret")) << std::string(32, 's');
+  std::filesystem::permissions(run.path("secret"),
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  ASSERT_EQ(run.train({"--out=plain"}).exit_code, 0);
+  const ProgramResult launched = run.train(
+      {"--out=launched", "--distribution.at_one_rank=true", "--distribution.secret_file=secret"},
+      {"env", "RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + free_port()});
+  if (contains(launched.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(launched.exit_code, 0) << launched.errors;
+  const ProgramResult own = run.train({"--out=own", "--distribution.at_one_rank=true"});
+  ASSERT_EQ(own.exit_code, 0) << own.errors;
+  const std::string expected = run.text("plain/metrics.jsonl");
+  for (const char* out : {"launched", "own"}) {
+    const std::string found = run.text(std::string(out) + "/metrics.jsonl");
+    for (const char* key : {"loss", "grad_norm", "tokens"}) {
+      EXPECT_EQ(values_of(found, key), values_of(expected, key)) << out << " " << key;
+    }
+    EXPECT_FALSE(values_of(found, "rank_seconds_median").empty()) << found;
+    for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+      const std::string name = std::string("/checkpoints/step-6/") + file;
+      EXPECT_TRUE(run.text(out + name) == run.text("plain" + name)) << out << " " << file;
+    }
+  }
+  // A job of torchrun that has one process left is that process.
+  const ProgramResult plain = run.train({"--out=left"}, {"env", "RANK=0", "WORLD_SIZE=1"});
+  ASSERT_EQ(plain.exit_code, 0) << plain.errors;
+  EXPECT_TRUE(values_of(run.text("left/metrics.jsonl"), "rank_seconds_median").empty());
 }
 
 TEST(TrainRanks, AFailureOfTheFirstEndsAllWithItsCode) {

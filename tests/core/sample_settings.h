@@ -25,12 +25,14 @@ struct EngineSettings {
   double rate = 0.5;
   std::optional<double> price;
   std::vector<double> betas = {0.5, 0.25};
+  std::vector<int64_t> teeth = {3, 4};
   InnerSettings inner;
   void visit(Fields& fields) {
     fields.add({.path = "steps", .value = &steps, .help = "How many.", .unit = "steps", .range = at_least(1)});
     fields.add({.path = "learning_rate", .value = &rate, .help = "How fast.", .range = above(0)});
     fields.add({.path = "price", .value = &price, .help = "How dear.", .range = at_least(0)});
     fields.add({.path = "betas", .value = &betas, .help = "Decays.", .range = from_to_below(0, 1)});
+    fields.add({.path = "teeth", .value = &teeth, .help = "Of each wheel.", .range = at_least(1)});
     fields.section("inner", "Inside.", inner);
   }
 };

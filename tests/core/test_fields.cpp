@@ -39,6 +39,7 @@ TEST_F(FieldsTest, EveryTypeTakesItsValue) {
   set("engine.learning_rate", 0.125);
   set("engine.price", int64_t{2});
   set("engine.betas", std::vector<double>{0.0, 0.75});
+  set("engine.teeth", std::vector<double>{5, 6, 7});
   set("engine.inner.depth", int64_t{9});
   EXPECT_TRUE(settings_.is_loud);
   EXPECT_EQ(settings_.name, "y");
@@ -51,7 +52,24 @@ TEST_F(FieldsTest, EveryTypeTakesItsValue) {
   EXPECT_EQ(settings_.engine.rate, 0.125);
   EXPECT_EQ(settings_.engine.price, 2.0);
   EXPECT_EQ(settings_.engine.betas, (std::vector<double>{0.0, 0.75}));
+  EXPECT_EQ(settings_.engine.teeth, (std::vector<int64_t>{5, 6, 7}));
   EXPECT_EQ(settings_.engine.inner.depth, 9);
+}
+
+TEST_F(FieldsTest, AListOfIntegersTakesNothingElse) {
+  EXPECT_TRUE(contains(refused("engine.teeth", std::vector<double>{5, 2.5}),
+                       "wrong type; got [5.0, 2.5], expected list of integers, 1 or more"));
+  EXPECT_TRUE(contains(refused("engine.teeth", std::vector<double>{5, 0}), "out of range; got [5.0, 0.0]"));
+  EXPECT_TRUE(contains(refused("engine.teeth", std::vector<double>{1e300}), "out of range"));
+  EXPECT_TRUE(contains(refused("engine.teeth", int64_t{5}), "wrong type; got 5"));
+  EXPECT_TRUE(contains(refused("engine.teeth", std::vector<std::string>{"5"}), "wrong type"));
+  EXPECT_THROW(type("engine.teeth", "5,x"), ConfigError);
+  EXPECT_EQ(settings_.engine.teeth, (std::vector<int64_t>{3, 4}));
+  type("engine.teeth", "7, 1");
+  EXPECT_EQ(settings_.engine.teeth, (std::vector<int64_t>{7, 1}));
+  EXPECT_EQ(value_text(*fields_.find("engine.teeth")), "[7, 1]");
+  set("engine.teeth", std::vector<std::string>{});  // an empty list has no type
+  EXPECT_TRUE(settings_.engine.teeth.empty());
 }
 
 TEST_F(FieldsTest, TypedTextIsReadByTheFieldsType) {

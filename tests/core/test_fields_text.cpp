@@ -17,7 +17,7 @@ TEST(FieldsText, TomlListsSetFieldsBySection) {
   EXPECT_EQ(to_toml(Fields::of(settings)),
             "is_loud = false\nname = \"a \\\"b\\\"\"\ncolour = \"red\"\nsize = \"small\"\ncount = 4\n"
             "tags = [\"p\", \"q\"]\n\n"
-            "[engine]\nsteps = 10\nlearning_rate = 0.5\nbetas = [0.5, 0.25]\n\n"
+            "[engine]\nsteps = 10\nlearning_rate = 0.5\nbetas = [0.5, 0.25]\nteeth = [3, 4]\n\n"
             "[engine.inner]\ndepth = 3\n");
 }
 
@@ -25,14 +25,15 @@ TEST(FieldsText, JsonNestsSectionsAndSaysNullForUnset) {
   EngineSettings settings;
   EXPECT_EQ(to_json(Fields::of(settings)),
             "{\n  \"steps\": 10,\n  \"learning_rate\": 0.5,\n  \"price\": null,\n  \"betas\": [0.5, 0.25],\n"
-            "  \"inner\": {\n    \"depth\": 3\n  }\n}");
+            "  \"teeth\": [3, 4],\n  \"inner\": {\n    \"depth\": 3\n  }\n}");
 }
 
 TEST(FieldsText, TheKeyListShowsTypeRangeAndDefault) {
   EngineSettings settings;
   EXPECT_EQ(key_list(Fields::of(settings)),
             "steps  integer, 1 or more  10\nlearning_rate  number, above 0  0.5\nprice  number, 0 or more  unset\n"
-            "betas  list of numbers, 0 to below 1  [0.5, 0.25]\ninner.depth  integer, 1 to 9  3\n");
+            "betas  list of numbers, 0 to below 1  [0.5, 0.25]\n"
+            "teeth  list of integers, 1 or more  [3, 4]\ninner.depth  integer, 1 to 9  3\n");
 }
 
 TEST(FieldsText, HelpShowsUnitRangeDefaultAndPurpose) {

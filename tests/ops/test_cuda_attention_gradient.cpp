@@ -258,10 +258,9 @@ TEST(AttentionGradient, PartsOfTheScratchDoNotOverlap) {
 }
 
 TEST(AttentionChoice, OurForwardRunsWhereItWasMeasuredToBeFaster) {
-  EXPECT_TRUE(hopper_forward_is_faster(128, 4096));
-  EXPECT_TRUE(hopper_forward_is_faster(128, 16384));
-  EXPECT_FALSE(hopper_forward_is_faster(128, 2048));
-  EXPECT_FALSE(hopper_forward_is_faster(64, 16384));
+  EXPECT_TRUE(hopper_forward_is_faster(4096));
+  EXPECT_TRUE(hopper_forward_is_faster(2048));
+  EXPECT_FALSE(hopper_forward_is_faster(1024));
 }
 
 TEST(AttentionChoice, OurBackwardRunsWhereverThereIsOne) {

@@ -28,17 +28,21 @@ struct Visibility {
   bool any = false;
   bool all = true;
 };
-template <int kTile>
-Visibility visibility(const CausalBandOf<kTile>& band, int query_tile, int key_tile) {
+template <int kTile, int kKeyTile>
+Visibility visibility_of_rows(const CausalBandOf<kTile, kKeyTile>& band, int first_query, int rows, int key_tile) {
   Visibility result;
-  for (int query = query_tile * kTile; query < (query_tile + 1) * kTile; ++query) {
-    for (int key = key_tile * kTile; key < (key_tile + 1) * kTile; ++key) {
+  for (int query = first_query; query < first_query + rows; ++query) {
+    for (int key = key_tile * kKeyTile; key < (key_tile + 1) * kKeyTile; ++key) {
       const bool seen = band.sees(query, key);
       result.any |= seen;
       result.all &= seen;
     }
   }
   return result;
+}
+template <int kTile, int kKeyTile>
+Visibility visibility(const CausalBandOf<kTile, kKeyTile>& band, int query_tile, int key_tile) {
+  return visibility_of_rows(band, query_tile * kTile, kTile, key_tile);
 }
 
 TEST(AttentionTiles, SeesIsTheWindowOfTheContract) {
@@ -78,6 +82,27 @@ TYPED_TEST(AttentionTilesOf, ATileWithoutAMaskIsWhollyVisible) {
         for (int key_tile = keys.begin; key_tile < keys.end; ++key_tile) {
           ASSERT_EQ(band.needs_mask(query_tile, key_tile), !visibility(band, query_tile, key_tile).all)
               << length << " " << window << " tiles " << query_tile << " " << key_tile;
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionTiles, TilesOfQueriesAndOfKeysMayDifferInSize) {
+  for (const int length : {1, 64, 65, 128, 192, 193, 257, 384, 385, 500}) {
+    for (const int window : {0, 1, 64, 65, 129, 192, 200, INT_MAX}) {
+      const CausalBandOf<192, 128> band{.length = length, .window = window};
+      for (int query_tile = 0; query_tile < tiles_of<192>(length); ++query_tile) {
+        for (int key_tile = 0; key_tile < tiles_of<128>(length); ++key_tile) {
+          const Visibility seen = visibility(band, query_tile, key_tile);
+          const TileRange keys = band.key_tiles(query_tile);
+          const TileRange queries = band.query_tiles(key_tile);
+          ASSERT_EQ(key_tile >= keys.begin && key_tile < keys.end, seen.any) << length << " " << window;
+          ASSERT_EQ(query_tile >= queries.begin && query_tile < queries.end, seen.any) << length << " " << window;
+          for (int query = query_tile * 192; query < (query_tile + 1) * 192; query += 64) {
+            const Visibility part = visibility_of_rows(band, query, 64, key_tile);
+            if (part.any) ASSERT_EQ(band.rows_need_mask(query, 64, key_tile), !part.all) << length << " " << window;
+          }
         }
       }
     }

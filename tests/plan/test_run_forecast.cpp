@@ -194,6 +194,23 @@ TEST(RunForecast, PipelineStagesHaveTheMemoryOfTheirTapesAndTheTimeOfTheClosedFo
   EXPECT_EQ(four.memory_bytes, static_cast<double>(plan.stages[plan.fullest].total_bytes()));
 }
 
+TEST(RunForecast, GivenLayersOfStagesAreWhatIsPlanned) {
+  RunConfig config = small_run();
+  config.cluster.gpus = config.cluster.pp = 2;
+  config.train.accumulation = 4;
+  const int64_t layers = *config.model.num_hidden_layers;
+  config.cluster.pp_layers = {layers - 1, 1};
+  const StagePlan plan = plan_stages(scratch_model_config(config), planned_options(config), PlainSizes());
+  EXPECT_EQ(plan.stages.at(0).layers.at(0).count, layers - 1);
+  EXPECT_EQ(plan.stages.at(1).layers.at(0).count, 1);
+  const RunForecast most_first = forecast(config);
+  EXPECT_EQ(most_first.memory_bytes, static_cast<double>(plan.stages[plan.fullest].total_bytes()));
+  config.cluster.pp_layers = {1, layers - 1};
+  EXPECT_LT(most_first.step.total, forecast(config).step.total);  // the head is on the last stage
+  config.cluster.pp_layers = {1, layers};
+  EXPECT_THROW(forecast(config), ConfigError);
+}
+
 TEST(RunForecast, OtherLayoutsGoByTheClosedForm) {
   RunConfig config = small_run();
   config.cluster.gpus = 4;

@@ -115,6 +115,25 @@ TEST(StepTime, BubblesShrinkWithMicroBatchesAndChunks) {
   EXPECT_GT(share(8, 1), share(8, 4));
 }
 
+TEST(StepTime, GivenLayersOfStagesMakeTheStepAsSlowAsTheSlowest) {
+  Workload workload = llama_8b_workload();
+  workload.shape.layers = 32;
+  workload.layout = {.dp = 1, .pp = 4};
+  workload.global_batch = 16;
+  const auto seconds = [&](const std::vector<int64_t>& layers) {
+    workload.layout.range_layers = layers;
+    return step(workload).total;
+  };
+  EXPECT_LT(seconds({9, 9, 8, 6}), seconds({8, 8, 8, 8}));  // the head costs the last stage some layers
+  EXPECT_LT(seconds({8, 8, 8, 8}), seconds({4, 8, 8, 12}));
+  // The slowest stage sets the time of a long pipeline: 20 layers of one against 10.
+  workload.global_batch = 1024;
+  EXPECT_NEAR(seconds({20, 4, 4, 4}) / seconds({10, 10, 9, 3}), 2, 0.1);
+  // Two ranges a stage: stage 0 has 14 + 6 of them.
+  workload.layout.vpp = 2;
+  EXPECT_NEAR(seconds({14, 2, 2, 2, 6, 2, 2, 2}) / seconds({5, 5, 5, 1, 5, 5, 4, 2}), 2, 0.1);
+}
+
 TEST(StepTime, AFactorMultipliesEverything) {
   const StepSeconds one = step_seconds(llama_8b_workload(), {}, hardware_named("h100"));
   const StepSeconds more = step_seconds(llama_8b_workload(), {}, hardware_named("h100"), 1.25);

@@ -31,7 +31,8 @@ Program program_of(bool packs, bool accumulates = false, int64_t rank = 1) {
 
 /// Two data ranks of `tensor` ranks each, with or without shared gradients.
 Program program_of_layout(int64_t tensor, bool shards_gradients, bool accumulates, int64_t world_rank = 0,
-                          int64_t stretches = 2, Compression compression = Compression::kNone) {
+                          int64_t stretches = 2, Compression compression = Compression::kNone,
+                          int64_t bucket_elements = 0) {
   ProgramOptions options = small_options();
   options.accumulates = accumulates;
   options.data_ranks = 2;
@@ -41,6 +42,7 @@ Program program_of_layout(int64_t tensor, bool shards_gradients, bool accumulate
   options.tensor_rank = world_rank % tensor;
   options.shards_gradients = shards_gradients;
   options.compression = compression;
+  options.bucket_elements = bucket_elements;
   ModelConfig config = small_config();
   config.num_key_value_heads = 1;
   config.has_qkv_bias = true;
@@ -215,8 +217,11 @@ TEST(CommunicationTape, NobodyTouchesWhatACallOwnsInAnyLayout) {
   for (const int64_t tensor : {1, 2, 4}) {
     for (const bool shards : {false, true}) {
       for (const int64_t stretches : {1, 2, 4}) {
-        const Program program = program_of_layout(tensor, shards, true, 0, stretches);
-        for (const auto& [phase, tape] : program.tapes) Watcher(program).walk(tape);
+        for (const int64_t bucket_elements : {0, 1}) {
+          const Program program =
+              program_of_layout(tensor, shards, true, 0, stretches, Compression::kNone, bucket_elements);
+          for (const auto& [phase, tape] : program.tapes) Watcher(program).walk(tape);
+        }
       }
     }
   }
@@ -258,6 +263,7 @@ int expect_memory_until_the_wait(const Program& program) {
 
 TEST(CommunicationTape, TemporaryTensorsOfACallKeepTheirMemoryUntilItsWait) {
   EXPECT_GT(expect_memory_until_the_wait(program_of_layout(2, true, true)), 50);
+  EXPECT_GT(expect_memory_until_the_wait(program_of_layout(2, true, true, 0, 2, Compression::kBF16, 1)), 80);
   EXPECT_GT(expect_memory_until_the_wait(program_with_context(3, false, 0)), 50);
   for (const bool shards : {false, true}) {
     const Program program = program_of_layout(2, shards, true, 0, 2, Compression::kFP16);
@@ -338,6 +344,36 @@ TEST(CommunicationTape, SharedGradientsAreReducedInEveryMicroBatchAndAddedFromTh
   for (const Bucket& bucket : program.buckets) {
     EXPECT_FALSE(bucket.gradient.has_value());
     EXPECT_EQ(program.tensors[bucket.shard.gradient].shape.num_elements(), bucket.size / 2);
+  }
+}
+
+/// Elements of reductions under way when so many more begin, at most.
+int64_t most_under_way(const Program& program, Phase phase) {
+  std::map<int, int64_t> under_way;
+  int64_t most = 0;
+  for (const TapeEntry& entry : program.tape(phase)->entries()) {
+    if (const auto* reduce = std::get_if<op::ReduceScatter<TensorId>>(&entry.op)) {
+      under_way[reduce->call] = program.tensors[reduce->data].shape.num_elements();
+      int64_t elements = 0;
+      for (const auto& [call, count] : under_way) elements += count;
+      most = std::max(most, elements);
+    } else if (const auto* wait = std::get_if<op::CommWait<TensorId>>(&entry.op)) {
+      under_way.erase(wait->call);
+    }
+  }
+  return most;
+}
+
+TEST(CommunicationTape, OfSharedGradientsALayersWorthIsUnderWayHoweverItIsCut) {
+  for (const int64_t bucket_elements : {0, 1}) {
+    const Program program = program_of_layout(1, true, true, 0, 2, Compression::kNone, bucket_elements);
+    int64_t layer = 0;
+    int64_t largest = 0;
+    for (const Bucket& bucket : program.buckets) {
+      layer += bucket.layer == 1 ? bucket.size : 0;
+      largest = std::max(largest, bucket.size);
+    }
+    EXPECT_EQ(most_under_way(program, Phase::kTrainNext), std::max(layer, largest)) << bucket_elements;
   }
 }
 

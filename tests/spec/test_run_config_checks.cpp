@@ -170,6 +170,26 @@ TEST(RunConfigChecks, InterleavedStagesWantWholeRoundsOfMicroBatches) {
   expect_accepted(interleaved(2, 3, 0));  // sequences, which the memory plan cuts into micro-batches
 }
 
+TEST(RunConfigChecks, LayersOfStagesAreAsManyNumbersAsStages) {
+  const auto with_layers = [](int64_t stages, const std::vector<int64_t>& layers) {
+    return [=](RunConfig& c) {
+      c.cluster.gpus = c.cluster.pp = stages;
+      c.cluster.pp_layers = layers;
+    };
+  };
+  expect_accepted(with_layers(2, {}));
+  expect_accepted(with_layers(2, {1, 1}));
+  const std::string text = refusal(with_layers(2, {1, 1, 1}));
+  EXPECT_TRUE(contains(text, "[cluster.pp_layers]")) << text;
+  EXPECT_TRUE(contains(text, "got 3 numbers, expected cluster.pp x cluster.vpp = 2 of them")) << text;
+  EXPECT_TRUE(contains(refusal(with_layers(2, {2, 0})), "[cluster.pp_layers] leaves a stage without a layer"));
+  RunConfig config = small_run();
+  const Fields fields = Fields::of(config);
+  const std::string zero =
+      error_text<ConfigError>([&] { assign_text(*fields.find("cluster.pp_layers"), "2,0", "command line"); });
+  EXPECT_TRUE(contains(zero, "cluster.pp_layers] out of range; got [2.0, 0.0]")) << zero;
+}
+
 TEST(RunConfigChecks, MessagesIn16BitsRoundF32GradientsAndGoFromRankToRank) {
   const auto compressed = [](const std::function<void(RunConfig&)>& change) {
     return refusal([&](RunConfig& c) {
@@ -231,6 +251,78 @@ TEST(RunConfigChecks, OneRankIsHeldAgainstNobody) {
   config.cluster.gpus = 2;
   config.validate();
   EXPECT_TRUE(config.ignored_settings().empty());
+}
+
+/// Keys that a run of one data rank has no use for and one of two data ranks, context ranks included, has.
+void set_options_of_data_ranks(RunConfig& config) {
+  config.distribution.zero = 2;
+  config.distribution.verify_every = 10;
+  config.distribution.compression = Compression::kBF16;
+  config.distribution.error_feedback = false;
+}
+
+std::vector<std::string> ignored_keys(const RunConfig& config) {
+  std::vector<std::string> keys;
+  for (const std::string& text : config.ignored_settings()) keys.push_back(text.substr(0, text.find(':')));
+  return keys;
+}
+
+TEST(RunConfigChecks, TensorRanksAndStagesAloneShareNoGradientsAndContextRanksDo) {
+  const std::vector<std::string> all = {"distribution.zero", "distribution.verify_every", "distribution.compression",
+                                        "distribution.error_feedback"};
+  for (int64_t ClusterSection::*const axis : {&ClusterSection::tp, &ClusterSection::pp}) {
+    RunConfig config = small_run();
+    set_options_of_data_ranks(config);
+    config.cluster.gpus = config.cluster.*axis = 2;
+    config.validate();
+    EXPECT_EQ(ignored_keys(config), all);
+    config.cluster.gpus = 4;
+    config.validate();
+    EXPECT_TRUE(ignored_keys(config).empty());
+  }
+  RunConfig config = small_run();
+  set_options_of_data_ranks(config);
+  config.cluster.gpus = config.cluster.cp = 2;
+  config.validate();
+  EXPECT_TRUE(ignored_keys(config).empty());
+}
+
+TEST(RunConfigChecks, WhatOneRankHasNoLinkForIsNamed) {
+  RunConfig config = small_run();
+  config.distribution.tiers = HostTiersChoice::kArticle;
+  config.distribution.timeout_seconds = 5;
+  config.distribution.tensor_stretches = 4;
+  config.distribution.max_restarts = 9;
+  config.validate();
+  EXPECT_EQ(ignored_keys(config),
+            (std::vector<std::string>{"distribution.tiers", "distribution.timeout_seconds",
+                                      "distribution.tensor_stretches", "distribution.max_restarts"}));
+  config.cluster.gpus = config.cluster.tp = 2;
+  config.distribution.elastic = true;
+  config.validate();
+  EXPECT_TRUE(ignored_keys(config).empty());
+  config.distribution.graphs = true;
+  config.meter.timeline_every = 0;
+  config.device.kind = DeviceKind::kCpu;
+  EXPECT_EQ(ignored_keys(config), std::vector<std::string>{"distribution.graphs"});
+}
+
+TEST(RunConfigChecks, OneRankThatMeetsItselfIsHeldToTheRulesOfSeveral) {
+  const auto alone = [](const std::function<void(RunConfig&)>& change) {
+    return [change](RunConfig& c) {
+      c.distribution.at_one_rank = true;
+      change(c);
+    };
+  };
+  expect_accepted(alone([](RunConfig&) {}));
+  EXPECT_TRUE(contains(refusal(alone([](RunConfig& c) { c.device.verify_every = 5; })), "device.verify_every"));
+  EXPECT_TRUE(contains(refusal(alone([](RunConfig& c) { c.distribution.graphs = true; })), "distribution.graphs"));
+  RunConfig config = small_run();
+  config.distribution.at_one_rank = true;
+  config.distribution.timeout_seconds = 5;
+  EXPECT_TRUE(ignored_keys(config).empty());
+  config.cluster.gpus = 2;
+  EXPECT_EQ(ignored_keys(config), std::vector<std::string>{"distribution.at_one_rank"});
 }
 
 TEST(RunConfigChecks, ClusterAxesMustMakeUpTheDevices) {

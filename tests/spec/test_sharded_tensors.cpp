@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/checked.h"
 #include "spec/sharded_tensors.h"
 #include "support/plain_sizes.h"
 #include "support/tape_reader.h"
@@ -23,6 +24,7 @@ struct Layout {
   DType moments = DType::kF32;
   DType gradient = DType::kF32;
   DType compute = DType::kBF16;
+  int64_t bucket_elements = 0;
 };
 
 Program program_of(const Layout& layout, int64_t rank = 0) {
@@ -38,6 +40,7 @@ Program program_of(const Layout& layout, int64_t rank = 0) {
   options.moments = layout.moments;
   options.gradient = layout.gradient;
   options.data_ranks = layout.ranks;
+  options.bucket_elements = layout.bucket_elements;
   options.data_rank = rank;
   return make_llama_program(config, options, PlainSizes(layout.packs));
 }
@@ -45,7 +48,7 @@ Program program_of(const Layout& layout, int64_t rank = 0) {
 TEST(ShardedTensors, EveryElementBelongsToExactlyOneRank) {
   for (const int64_t ranks : {2, 3, 4}) {
     for (const bool is_tied : {false, true}) {
-      const Layout layout{.ranks = ranks, .is_tied = is_tied};
+      const Layout layout{.ranks = ranks, .is_tied = is_tied, .bucket_elements = is_tied ? 1 : 0};
       const Program first = program_of(layout);
       std::vector<int64_t> covered(first.params.params.size(), 0);
       int64_t cuts = 0;
@@ -124,6 +127,69 @@ TEST(ShardedTensors, BucketsFollowBackwardWithNormsAndBiasesLast) {
   EXPECT_EQ(names(program_of({.is_tied = true})),
             (std::vector<std::string>{"layers.2", "layers.1", "layers.0", "embedding", "small"}));
   EXPECT_TRUE(program_of({.ranks = 1}).buckets.empty());
+}
+
+std::vector<std::string> names_in(const Program& program, const Bucket& bucket) {
+  std::vector<std::string> names;
+  for (const int64_t param : bucket.params) names.push_back(program.params.params[static_cast<size_t>(param)].name);
+  return names;
+}
+
+TEST(ShardedTensors, ALayerIsCutBetweenMatricesInTheOrderInWhichBackwardFinishesThem) {
+  const Program program = program_of({.bucket_elements = 1});
+  ASSERT_EQ(program.buckets.size(), 1U + 3 * 4 + 2);
+  const std::vector<std::string> matrices = {"down", "gate_up", "output", "qkv"};
+  for (size_t b = 0; b < 12; ++b) {
+    const Bucket& bucket = program.buckets[1 + b];
+    const std::string layer = "layers." + std::to_string(2 - b / 4);
+    EXPECT_EQ(bucket.name, layer + "." + std::to_string(b % 4));
+    EXPECT_EQ(bucket.layer, static_cast<int64_t>(2 - b / 4));
+    EXPECT_EQ(names_in(program, bucket), std::vector<std::string>{layer + "." + matrices[b % 4]});
+  }
+}
+
+TEST(ShardedTensors, OnlySingleMatricesAreMoreThanTheirShareOfTheModel) {
+  ModelConfig config = small_config();
+  config.hidden_size = 2048;
+  config.intermediate_size = 8192;
+  config.num_hidden_layers = 16;
+  config.num_attention_heads = 32;
+  config.num_key_value_heads = 8;
+  config.head_dim = 64;
+  config.vocab_size = 32000;
+  ProgramOptions options = small_options();
+  const auto elements_of = [](const Program& program, const Bucket& bucket) {
+    int64_t elements = 0;
+    for (const int64_t param : bucket.params) {
+      elements += program.params.params[static_cast<size_t>(param)].shape.num_elements();
+    }
+    return elements;
+  };
+  for (const int64_t ranks : {2, 8, 512}) {
+    options.data_ranks = ranks;
+    const Program program = make_llama_program(config, options, PlainSizes());
+    int64_t all = 0;
+    int64_t padded = 0;
+    for (const Bucket& bucket : program.buckets) {
+      if (bucket.name != "small") all += elements_of(program, bucket);
+      padded += bucket.size;
+    }
+    int64_t parts = 0;
+    for (const Bucket& bucket : program.buckets) {
+      if (bucket.layer < 0) continue;
+      ++parts;
+      const bool is_within = elements_of(program, bucket) <= all / 32;
+      const bool is_tiny = bucket.size / ranks <= 17 * kShardAlignment;
+      EXPECT_TRUE(bucket.params.size() == 1 || is_within || is_tiny) << ranks << " ranks: " << bucket.name;
+    }
+    EXPECT_LT(real(padded), 1.08 * real(program.params.num_parameters)) << ranks << " ranks";
+    EXPECT_LE(parts, 4 * 16) << ranks << " ranks";
+    if (ranks == 2) {
+      EXPECT_EQ(parts, 3 * 16);
+      EXPECT_EQ(names_in(program, program.buckets[1]), std::vector<std::string>{"layers.15.down"});
+      EXPECT_EQ(names_in(program, program.buckets[3]), (std::vector<std::string>{"layers.15.output", "layers.15.qkv"}));
+    }
+  }
 }
 
 /// Bytes an element of a layer's bucket, in all persistent tensors, times the ranks that share it.

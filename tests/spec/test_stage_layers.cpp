@@ -2,8 +2,10 @@
 // Which layers and parameters a pipeline stage holds.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 #include "spec/stage_layers.h"
@@ -65,6 +67,37 @@ TEST(StageLayers, SeveralChunksAreEveryPthPart) {
   }
   const std::string text = error_text<ConfigError>([&] { layers_of_stage(model(5, 1), second, 32); });
   EXPECT_NE(text.find("[cluster.vpp]"), std::string::npos) << text;
+}
+
+TEST(StageLayers, HaveAsManyAsIsGivenHoweverMuchTheyCost) {
+  const ModelConfig config = model(7, 100000);
+  const auto ranges = [&](const StagePlace& place, const std::vector<int64_t>& given) {
+    std::vector<std::pair<int64_t, int64_t>> all;
+    for (const StageLayers& range : layers_of_stage(config, place, 32, given))
+      all.emplace_back(range.first, range.end());
+    return all;
+  };
+  using Ranges = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(ranges({.stages = 3, .stage = 0}, {1, 2, 4}), (Ranges{{0, 1}}));
+  EXPECT_EQ(ranges({.stages = 3, .stage = 1}, {1, 2, 4}), (Ranges{{1, 3}}));
+  EXPECT_EQ(ranges({.stages = 3, .stage = 2}, {1, 2, 4}), (Ranges{{3, 7}}));
+  EXPECT_EQ(ranges({.stages = 2, .stage = 1, .chunks = 2}, {1, 3, 1, 2}), (Ranges{{1, 4}, {5, 7}}));
+  EXPECT_EQ(ranges({}, {7}), (Ranges{{0, 7}}));
+}
+
+TEST(StageLayers, RefuseGivenLayersThatAreNotTheModelsByName) {
+  const ModelConfig config = model(7, 100);
+  const auto refusal = [&](int64_t stages, const std::vector<int64_t>& given) {
+    return error_text<ConfigError>([&] { layers_of_stage(config, {.stages = stages}, 32, given); });
+  };
+  EXPECT_TRUE(contains(refusal(2, {3, 3}),
+                       "[cluster.pp_layers] does not add up to the layers of the model; got [3, 3], together 6, "
+                       "expected num_hidden_layers = 7"));
+  EXPECT_TRUE(contains(refusal(2, {7, 0}), "[cluster.pp_layers] leaves a stage without a layer; got [7, 0]"));
+  EXPECT_TRUE(contains(refusal(2, {8, -1}), "[cluster.pp_layers] leaves a stage without a layer; got [8, -1]"));
+  EXPECT_TRUE(contains(refusal(2, {3, 2, 2}), "got 3 numbers, expected cluster.pp x cluster.vpp = 2 of them"));
+  EXPECT_TRUE(contains(refusal(1, {3, 4}), "got 2 numbers"));
+  EXPECT_TRUE(contains(refusal(2, {INT64_MAX, INT64_MAX}), "does not add up"));
 }
 
 TEST(StageLayers, EveryParameterIsHeldOnceButForATiedEmbedding) {

@@ -163,7 +163,7 @@ void on_ranks(int ranks, const RankedRun& run, const std::function<void(TinyRun&
     return std::make_unique<TinyRun>(make_llama_program(run.config, options, sizes), run.batches, run.trainer,
                                      std::move(backend), communicator);
   };
-  if (ranks == 1) return body(*make(nullptr));
+  if (ranks == 1 && !run.options.meets_itself) return body(*make(nullptr));
   run_local_ranks(ranks, {}, [&](Communicator& communicator) { body(*make(&communicator)); });
 }
 

@@ -67,6 +67,10 @@ std::vector<Case> cases() {
     run.options.compute = DType::kBF16;
     run.options.gradient = DType::kBF16;
   });
+  add("a bucket a matrix", [](RankedRun& run) {
+    run.config.has_qkv_bias = run.config.has_mlp_bias = true;
+    run.options.bucket_elements = 1;
+  });
   add("recomputation by segments", [](RankedRun& run) {
     run.options.recompute = Recompute::kEveryK;
     run.options.recompute_every = 2;
@@ -98,6 +102,27 @@ TEST(DataRanks, GiveTheBitsOfOneRankThatAddsGradientsInTheirOrder) {
         given.run.packs = packs;
         expect_same_bits(train_ranks(ranks, given.run, kSteps), train_in_rank_order(ranks, given.run, kSteps));
       }
+    }
+  }
+}
+
+// distribution.at_one_rank: all that several do, told to itself.
+TEST(DataRanks, OneRankThatMeetsItselfHasTheBitsOfOneThatMeetsNobody) {
+  for (Case& given : cases()) {
+    for (const int64_t accumulation : {1, 3}) {
+      SCOPED_TRACE(given.name + ", micro-batches: " + std::to_string(accumulation));
+      if (given.run.options.gradient == DType::kBF16 && accumulation > 1) continue;
+      RankedRun run = given.run;
+      run.options.accumulates = accumulation > 1;
+      run.trainer.accumulation = accumulation;
+      run.packs = accumulation == 1;
+      const Outcome expected = train_ranks(1, run, kSteps);
+      run.options.meets_itself = true;
+      on_ranks(1, run, [](TinyRun& mine) {
+        ASSERT_NE(mine.executor.communicator(), nullptr);
+        EXPECT_FALSE(mine.executor.program().buckets.empty());
+      });
+      expect_same_bits(train_ranks(1, run, kSteps), expected);
     }
   }
 }

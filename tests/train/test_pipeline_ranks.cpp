@@ -23,11 +23,13 @@ struct Layout {
   int64_t data_ranks = 1;
   int64_t tensor_ranks = 1;
   int64_t chunks = 1;
+  std::vector<int64_t> range_layers = {};
 
   int ranks() const { return static_cast<int>(stages * data_ranks * tensor_ranks); }
   std::string text() const {
     return std::to_string(stages) + " stages x " + std::to_string(data_ranks) + " data ranks x " +
-           std::to_string(tensor_ranks) + " tensor ranks, chunks: " + std::to_string(chunks);
+           std::to_string(tensor_ranks) + " tensor ranks, chunks: " + std::to_string(chunks) +
+           (range_layers.empty() ? "" : ", the first of " + std::to_string(range_layers.front()) + " layers");
   }
 };
 
@@ -38,6 +40,7 @@ RankedRun run_of(const Layout& layout, int64_t micro_batches) {
   run.batches = twelve_batches();
   run.options.stages = layout.stages;
   run.options.chunks = layout.chunks;
+  run.options.range_layers = layout.range_layers;
   run.options.tensor_ranks = layout.tensor_ranks;
   run.trainer.accumulation = micro_batches / layout.data_ranks;
   run.options.accumulates = run.trainer.accumulation > 1;
@@ -53,6 +56,7 @@ RankedRun with_layout(RankedRun run, const Layout& layout, int64_t micro_batches
   const RankedRun other = run_of(layout, micro_batches);
   run.options.stages = other.options.stages;
   run.options.chunks = other.options.chunks;
+  run.options.range_layers = other.options.range_layers;
   run.options.tensor_ranks = other.options.tensor_ranks;
   run.options.accumulates = other.options.accumulates;
   run.trainer.accumulation = other.trainer.accumulation;
@@ -134,6 +138,27 @@ TEST(PipelineRanks, InterleavedStagesTakeWholeRounds) {
   const Outcome expected = train({}, deep);
   const Layout layout{.stages = 3, .chunks = 2};
   expect_same_bits(train(layout, with_layout(deep, layout, 3)), expected);
+}
+
+// cluster.pp_layers.
+TEST(PipelineRanks, OfAnyLengthsGiveTheVeryBitsOfOneRank) {
+  const Outcome expected = train({}, run_of({}, 4));
+  for (const Layout& layout : {Layout{.stages = 2, .range_layers = {1, 3}}, Layout{.stages = 2, .range_layers = {3, 1}},
+                               Layout{.stages = 3, .range_layers = {1, 2, 1}}}) {
+    SCOPED_TRACE(layout.text());
+    on_ranks(layout.ranks(), run_of(layout, 4), [&](TinyRun& mine) {
+      const Program& program = mine.executor.program();
+      EXPECT_EQ(program.layers.at(0).count, layout.range_layers[static_cast<size_t>(program.options.stage)]);
+    });
+    expect_same_bits(train(layout, run_of(layout, 4)), expected);
+  }
+  RankedRun deep = run_of({}, 2);
+  deep.config.num_hidden_layers = 7;
+  const Outcome of_one = train({}, deep);
+  const Layout chunks{.stages = 2, .chunks = 2, .range_layers = {2, 1, 3, 1}};
+  expect_same_bits(train(chunks, with_layout(deep, chunks, 2)), of_one);
+  const Layout both{.stages = 2, .data_ranks = 2, .tensor_ranks = 2, .range_layers = {5, 2}};
+  expect_near(train(both, with_layout(deep, both, 2)), of_one, 2e-7, 2e-5);
 }
 
 // The head's part of a tied embedding's gradient is added once for all micro-batches, not in front of each lookup's.
@@ -329,14 +354,15 @@ RankedRun saved_run_of(const Layout& layout, MasterWeights master) {
 TEST(PipelineRanks, SaveWhatAnyOtherLayoutResumesFrom) {
   for (const auto master : {MasterWeights::kF32, MasterWeights::kBF16Remainder}) {
     for (const Layout& saving :
-         {Layout{.stages = 2, .data_ranks = 2, .chunks = 2}, Layout{.stages = 2, .tensor_ranks = 2}}) {
+         {Layout{.stages = 2, .data_ranks = 2, .chunks = 2}, Layout{.stages = 2, .tensor_ranks = 2},
+          Layout{.stages = 3, .range_layers = {1, 2, 1}}}) {
       SCOPED_TRACE("saved by " + saving.text());
       SavedRun saved;
       const Outcome expected = train_and_save(saving.ranks(), saved_run_of(saving, master), 2, saved);
       std::vector<double> losses;
       for (const Layout& layout : {Layout{}, Layout{.stages = 2}, Layout{.stages = 4}, Layout{.data_ranks = 2},
                                    Layout{.stages = 2, .data_ranks = 2}, Layout{.stages = 2, .tensor_ranks = 2},
-                                   Layout{.stages = 2, .chunks = 2}}) {
+                                   Layout{.stages = 2, .chunks = 2}, Layout{.stages = 2, .range_layers = {1, 3}}}) {
         SCOPED_TRACE("resumed by " + layout.text());
         on_ranks(layout.ranks(), saved_run_of(layout, master), [&](TinyRun& mine) {
           const ResumedState state = read_checkpoint(saved.store.path_of(2), saved.context(mine), mine.executor);

@@ -11,6 +11,7 @@
 #include "dist/gloo/gloo_communicator.h"
 #include "dist/payload_hash.h"
 #include "dist/sha256.h"
+#include "dist/short_slices.h"
 
 namespace litespark {
 namespace dist {
@@ -158,7 +159,10 @@ GlooLink::~GlooLink() {
 
 void GlooLink::connect(Rendezvous& rendezvous, const std::string& mesh, Deadline deadline) {
   gloo::transport::tcp::attr where(rendezvous.own_address().c_str());
-  auto device = gloo::transport::tcp::CreateDevice(where);
+  auto device = [&] {
+    const ShortSlices of_its_thread;
+    return gloo::transport::tcp::CreateDevice(where);
+  }();
   context_ = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
   context_->setTimeout(left_until(deadline));
   RendezvousStore store(rendezvous, "gloo/" + mesh + "/", deadline);

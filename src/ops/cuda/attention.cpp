@@ -39,8 +39,20 @@ int64_t device_bytes() {
 
 }  // namespace
 
+Tickets::Tickets(const DeviceContext& context) {
+  constexpr size_t kBytes = 2 * sizeof(int32_t);
+  check(cudaMalloc(&data_, kBytes), "attention");
+  check(cudaMemsetAsync(data_, 0, kBytes, context.stream), "attention");
+}
+Tickets::~Tickets() {
+  cudaFree(data_);
+}
+
 AttentionLibrary::AttentionLibrary(const DeviceContext& context, const CudaOptions& options)
-    : context_(context), kind_(options.attention), max_scratch_bytes_(options.max_attention_scratch_bytes) {
+    : context_(context),
+      kind_(options.attention),
+      max_scratch_bytes_(options.max_attention_scratch_bytes),
+      tickets_(context) {
   if (max_scratch_bytes_ == 0) max_scratch_bytes_ = device_bytes() / 8;
   if (options.attention == AttentionKind::kPortable) return;
   sdpa_ = open_sdpa_library();
@@ -98,7 +110,7 @@ AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
 }
 
 bool AttentionLibrary::is_faster_on_hopper(const Request& request) const {
-  if (!request.backward) return hopper_forward_is_faster(request.head_dim, request.max_length);
+  if (!request.backward) return hopper_forward_is_faster(request.max_length);
   op::AttentionShape shape;
   shape.head_dim = request.head_dim;
   return gpu_prefers_own_attention_gradient(shape);
@@ -187,6 +199,7 @@ void AttentionLibrary::run(const op::AttentionForward<Tensor>& op) {
   arguments.abs_max = op.abs_max.has_value() ? op.abs_max.as<float>() : nullptr;
   arguments.offsets = op.offsets.as<int32_t>();
   arguments.num_documents = op.num_documents.as<int32_t>();
+  arguments.tickets = tickets_.data();
   if (choice.hopper) return launch_attention_forward_hopper(arguments, context_);
   launch_attention_forward(arguments, op.qkv.dtype, context_);
 }
@@ -227,6 +240,7 @@ void AttentionLibrary::run(const op::AttentionPartForward<Tensor>& op) {
   if (op.qkv.rows() == 0) return;
   AttentionArguments arguments = part_arguments(op);
   arguments.merged = op.out.as<float>();
+  arguments.tickets = tickets_.data();
   // Three times as fast as the portable kernel where whole attention was measured; and a part has no third way.
   const bool may_be_hopper = kind_ != AttentionKind::kPortable && !op.shape.has_alibi;
   if (may_be_hopper && attention_has_hopper_forward(op.shape.head_dim, op.qkv.dtype, context_)) {

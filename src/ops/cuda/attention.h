@@ -17,6 +17,19 @@
 
 namespace litespark::cuda {
 
+/// Two numbers in device memory that kernels leave as they find them: 0.
+class Tickets {
+ public:
+  explicit Tickets(const DeviceContext& context);
+  ~Tickets();
+  Tickets(const Tickets&) = delete;
+  Tickets& operator=(const Tickets&) = delete;
+  int32_t* data() const { return static_cast<int32_t*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+};
+
 class AttentionLibrary {
  public:
   AttentionLibrary(const DeviceContext& context, const CudaOptions& options);
@@ -82,6 +95,7 @@ class AttentionLibrary {
   const DeviceContext& context_;
   AttentionKind kind_;
   int64_t max_scratch_bytes_;
+  Tickets tickets_;  ///< of the Hopper forward
   SdpaOpening sdpa_;
   std::map<Request, Choice> choices_;
   std::map<std::string, std::string> preset_;

@@ -35,8 +35,9 @@ struct AttentionArguments {
   float* merged = nullptr;            ///< a part's `out` of the forward
   float* dqueries = nullptr;          ///< a part's, like the next
   float* dkeys_values = nullptr;
-  float* delta = nullptr;    ///< [H, N]: rowsum(dout * out)
-  float* abs_max = nullptr;  ///< of out; null: not wanted
+  float* delta = nullptr;      ///< [H, N]: rowsum(dout * out)
+  float* abs_max = nullptr;    ///< of out; null: not wanted
+  int32_t* tickets = nullptr;  ///< [2] of the Hopper forward: 0 before and after it
   const int32_t* offsets = nullptr;
   const int32_t* num_documents = nullptr;
   StatsLayout stats;

@@ -95,6 +95,7 @@ TEST(TrainRanks, HoldDifferentLayersAndAnyLayoutTakesTheRunUp) {
        {std::pair<std::string, std::vector<std::string>>{"both",
                                                          {"--gpus=4", "--cluster.pp=2", "--train.accumulation=2"}},
         {"interleaved", {"--gpus=2", "--cluster.pp=2", "--cluster.vpp=2", "--train.accumulation=4"}},
+        {"of other lengths", {"--gpus=2", "--cluster.pp=2", "--cluster.pp_layers=3,1", "--train.accumulation=4"}},
         {"data alone", {"--gpus=2", "--train.accumulation=2"}},
         {"again one", {"--train.accumulation=4"}}}) {
     std::filesystem::copy(run.path("stages"), run.path(name), std::filesystem::copy_options::recursive);

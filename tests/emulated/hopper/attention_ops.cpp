@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention_ops.h"
 
+#include <array>
 #include <map>
 #include <string>
 
 #include "block.h"
 #include "core/checked.h"
+#include "core/error.h"
 #include "ops/cuda/attention_portable.h"
 
 namespace litespark::cuda {
@@ -101,11 +103,23 @@ test::Values run_portable(const test::OpCase<op::AttentionForward<Tensor>>& test
 test::Values run_portable(const test::OpCase<op::AttentionPartForward<Tensor>>& test) {
   return run_forward(test, [](const auto& arguments, DType dtype) { launch_attention_forward(arguments, dtype, {}); });
 }
+namespace {
+
+/// By two blocks, which run one after another: the first takes all slots, the second finds none.
+void run_hopper_forward(AttentionArguments arguments, DType /*dtype*/) {
+  std::array<int32_t, 2> tickets = {};
+  arguments.tickets = tickets.data();
+  launch_attention_forward_hopper(arguments, {.num_multiprocessors = 2});
+  if (tickets != std::array<int32_t, 2>{}) throw InternalError("attention", "tickets are left", tickets[0], 0);
+}
+
+}  // namespace
+
 test::Values run_hopper(const test::OpCase<op::AttentionForward<Tensor>>& test) {
-  return run_forward(test, [](const auto& arguments, DType) { launch_attention_forward_hopper(arguments, {}); });
+  return run_forward(test, run_hopper_forward);
 }
 test::Values run_hopper(const test::OpCase<op::AttentionPartForward<Tensor>>& test) {
-  return run_forward(test, [](const auto& arguments, DType) { launch_attention_forward_hopper(arguments, {}); });
+  return run_forward(test, run_hopper_forward);
 }
 
 test::Values run_portable(const test::OpCase<op::AttentionBackward<Tensor>>& test) {

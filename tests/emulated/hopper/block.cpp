@@ -208,15 +208,17 @@ void in_block(uint32_t rank, const std::function<void()>& action) {
 
 namespace {
 
+void arrive_in(Meeting& meeting, int threads) {
+  if (++meeting.arrived < threads) return;
+  meeting.arrived = 0;
+  ++meeting.generation;
+  ++block->progress;
+}
+
 void meet_in(size_t rank, int key, int threads) {
   Meeting& meeting = block->meetings[{rank, key}];
   const uint64_t generation = meeting.generation;
-  if (++meeting.arrived == threads) {
-    meeting.arrived = 0;
-    ++meeting.generation;
-    ++block->progress;
-    return;
-  }
+  arrive_in(meeting, threads);
   wait_until([&] { return meeting.generation != generation; });
 }
 
@@ -224,6 +226,10 @@ void meet_in(size_t rank, int key, int threads) {
 
 void meet(int key, int threads) {
   meet_in(block->rank, key, threads);
+}
+
+void arrive(int key, int threads) {
+  arrive_in(block->meetings[{block->rank, key}], threads);
 }
 
 void meet_all() {

@@ -53,6 +53,8 @@ void later(std::function<void()> action);
 
 /// A barrier of `threads` threads under `key`.
 void meet(int key, int threads);
+/// Counts for such a barrier without waiting for it.
+void arrive(int key, int threads);
 /// Every lane's value of the calling warp, in the order of lanes.
 const uint64_t* exchange(uint64_t value);
 

@@ -40,6 +40,21 @@ TEST(EmulatedAttentionForward, WholeDocumentsAndRowsOfNone) {
   expect_whole({.dim = 128, .window = 40, .lengths = {150}, .dtype = DType::kBF16});
 }
 
+TEST(EmulatedAttentionForward, TilesOfQueriesFollowEachOtherInABlock) {
+  expect_whole({.heads = 3, .kv_heads = 1, .dim = 64, .lengths = {400, 193, 70}, .dtype = DType::kBF16});
+  expect_whole({.heads = 2, .dim = 128, .lengths = {300, 129, 1, 64}, .dtype = DType::kBF16});
+}
+
+TEST(EmulatedAttentionForward, WarpgroupsSkipKeysThatNoneOfTheirQueriesSees) {
+  expect_whole({.dim = 64, .lengths = {700}, .dtype = DType::kBF16});
+  expect_whole({.dim = 64, .window = 90, .lengths = {520, 10}, .dtype = DType::kBF16});
+}
+
+TEST(EmulatedAttentionForward, MaximaThatGrowRescaleEarlierSums) {
+  expect_whole({.dim = 64, .lengths = {600}, .dtype = DType::kBF16, .magnitude = 6});
+  expect_whole({.dim = 128, .lengths = {400}, .dtype = DType::kBF16, .magnitude = 6});
+}
+
 TEST(EmulatedAttentionForward, APartOfKeysInBothChunksOffEveryTile) {
   expect_part({{.dim = 64, .lengths = {600}, .dtype = DType::kBF16}, 2}, 0, 1, false);
 }

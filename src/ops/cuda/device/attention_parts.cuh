@@ -45,18 +45,18 @@ __device__ DocumentTileOf<kTile> find_key_tile(const AttentionArguments& argumen
 }
 
 /// Keys (or queries) of a document that one side's block meets: `begin` is the row of the first.
-template <int kTile>
+template <int kTile, int kKeyTile = kTile>
 struct MetRows {
   int begin = 0;
-  CausalBandOf<kTile> band;
+  CausalBandOf<kTile, kKeyTile> band;
 };
 
 /// Calls body(keys) for each run of keys that queries of `at` see, `half` being their chunk: the latest first.
-template <bool kIsPart, int kTile, class Body>
+template <bool kIsPart, int kKeyTile = kAttentionTile, int kTile, class Body>
 __device__ void for_each_key_run(const AttentionArguments& arguments, const DocumentTileOf<kTile>& at, int half,
                                  const Body& body) {
   if constexpr (!kIsPart) {
-    body(MetRows<kTile>{.begin = at.begin, .band = {.length = at.length, .window = arguments.window}});
+    body(MetRows<kTile, kKeyTile>{.begin = at.begin, .band = {.length = at.length, .window = arguments.window}});
   } else {
     const DocumentTable table = document_table(arguments);
     const RowChunk chunk = query_chunk(arguments, half);
@@ -66,7 +66,8 @@ __device__ void for_each_key_run(const AttentionArguments& arguments, const Docu
       const RowChunk other = key_chunk(arguments, key_half);
       const ChunkRows keys = document_in_chunk(table, other, at.document);
       if (other.first > chunk.first || keys.length == 0) continue;
-      body(MetRows<kTile>{.begin = keys.begin, .band = band_of<kTile>(queries, keys, arguments.window)});
+      body(MetRows<kTile, kKeyTile>{.begin = keys.begin,
+                                    .band = band_of<kTile, kKeyTile>(queries, keys, arguments.window)});
     }
   }
 }

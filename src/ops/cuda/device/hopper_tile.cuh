@@ -8,6 +8,7 @@
 #include "ops/cuda/device/reduce.cuh"
 #include "ops/cuda/device/tma.cuh"
 #include "ops/cuda/device/vector.cuh"
+#include "ops/cuda/device/wgmma.cuh"
 
 namespace litespark::cuda {
 
@@ -58,7 +59,7 @@ __device__ inline void release(uint64_t* barrier) {
 template <int kTileRows, int kHeadDim>
 __device__ void store_accumulators(bf16* destination, int64_t stride, int rows, const float (&sum)[kHeadDim / 2],
                                    const float (&factor)[2], unsigned char* staging) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int lane = unknown_value(static_cast<int>(threadIdx.x) % kWarpSize);
 #pragma unroll
   for (int i = 0; i < kHeadDim / 2; i += 2) {
     const uint32_t at = panel_byte(kTileRows, accumulator_row(0, lane, i), accumulator_column(lane, i));

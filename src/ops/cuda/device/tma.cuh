@@ -110,6 +110,16 @@ __device__ void named_barrier() {
   asm volatile("barrier.sync %0, %1;" ::"n"(kNumber), "n"(kThreads) : "memory");
 }
 
+/// The same for a number that is not a constant: waiting with others, and arriving without waiting.
+template <int kThreads>
+__device__ void named_barrier_wait(int number) {
+  asm volatile("barrier.sync %0, %1;" ::"r"(number), "n"(kThreads) : "memory");
+}
+template <int kThreads>
+__device__ void named_barrier_arrive(int number) {
+  asm volatile("barrier.arrive %0, %1;" ::"r"(number), "n"(kThreads) : "memory");
+}
+
 /// Gives registers back, or takes them: executed by all warps of a warpgroup.
 template <int kRegisters>
 __device__ void give_registers() {

@@ -12,6 +12,15 @@ __device__ inline int draw_ticket(int32_t* ticket) {
   return atomicAdd(ticket, 1);
 }
 
+/// After a block's last ticket: the last of `blocks` makes both numbers 0 again for the next launch. `tickets`: those
+/// drawn, and the blocks that need no more.
+__device__ inline void return_tickets(int32_t* tickets, int blocks) {
+  __threadfence();
+  if (atomicAdd(tickets + 1, 1) != blocks - 1) return;
+  tickets[0] = 0;
+  tickets[1] = 0;
+}
+
 /// Waits until `turns` has counted to `turn`; bulk copies issued afterwards come after those of the blocks before.
 __device__ inline void wait_for_turn(const int32_t* turns, int32_t turn) {
   int32_t done = 0;

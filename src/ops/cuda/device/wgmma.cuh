@@ -27,6 +27,13 @@ __device__ void hold_registers(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+/// A value of which the compiler knows nothing: what is computed from it is not moved out of a loop, where it would
+/// take registers that accumulators need.
+__device__ inline int unknown_value(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 /// Four 8 x 8 matrices to shared memory, register r to matrix r; each lane gives the address of one row of 16 bytes.
 __device__ inline void store_matrix(uint32_t address, const uint32_t (&registers)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(registers[0]),

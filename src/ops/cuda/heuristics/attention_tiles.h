@@ -23,8 +23,8 @@ struct TileRange {
 
 /// Queries and keys of one document that meet. Positions count from the first key; `offset` is that of the first query:
 /// 0 where both begin together, as in whole attention, else all keys are earlier. Window 0 means no limit. Tiles of
-/// queries and keys have kTile rows, each counted from the first.
-template <int kTile>
+/// queries and of keys have kTile and kKeyTile rows, each counted from the first.
+template <int kTile, int kKeyTile = kTile>
 struct CausalBandOf {
   int length = 0;  ///< queries
   int window = 0;
@@ -53,28 +53,31 @@ struct CausalBandOf {
   /// Key tiles that some query of tile `tile` sees; maybe none.
   constexpr TileRange key_tiles(int tile) const {
     const int end = tile * kTile + kTile < length ? tile * kTile + kTile : length;
-    return tiles_through(first_key(tile * kTile), last_key(end - 1));
+    return tiles_through<kKeyTile>(first_key(tile * kTile), last_key(end - 1));
   }
 
   /// Query tiles that see some key of tile `tile`; maybe none.
   constexpr TileRange query_tiles(int tile) const {
-    const int end = tile * kTile + kTile < num_keys ? tile * kTile + kTile : num_keys;
-    return tiles_through(first_query(tile * kTile), last_query(end - 1));
+    const int end = tile * kKeyTile + kKeyTile < num_keys ? tile * kKeyTile + kKeyTile : num_keys;
+    return tiles_through<kTile>(first_query(tile * kKeyTile), last_query(end - 1));
   }
 
   /// False when every query of the tile sees every key of the other: no element needs a test.
   constexpr bool needs_mask(int query_tile, int key_tile) const {
-    const int first_query = offset + query_tile * kTile;
-    const int first_key = key_tile * kTile;
-    if (first_key + kTile - 1 > first_query || first_key + kTile > num_keys) return true;
-    if (query_tile * kTile + kTile > length) return true;
-    return window > 0 && first_query + kTile - 1 - first_key >= window;
+    return rows_need_mask(query_tile * kTile, kTile, key_tile);
+  }
+  /// The same for `rows` queries from `query` on.
+  constexpr bool rows_need_mask(int query, int rows, int key_tile) const {
+    const int key = key_tile * kKeyTile;
+    if (key + kKeyTile - 1 > offset + query || key + kKeyTile > num_keys || query + rows > length) return true;
+    return window > 0 && offset + query + rows - 1 - key >= window;
   }
 
  private:
+  template <int kRows>
   static constexpr TileRange tiles_through(int first, int last) {
     if (first > last) return {};
-    return {.begin = first / kTile, .end = last / kTile + 1};
+    return {.begin = first / kRows, .end = last / kRows + 1};
   }
 };
 using CausalBand = CausalBandOf<kAttentionTile>;
@@ -100,8 +103,8 @@ constexpr ChunkRows rows_in_chunk(const RowChunk& chunk, int document_begin, int
 }
 
 /// What a document's rows in one chunk of queries see of its rows in a chunk of keys that is not a later one.
-template <int kTile>
-constexpr CausalBandOf<kTile> band_of(const ChunkRows& queries, const ChunkRows& keys, int window) {
+template <int kTile, int kKeyTile = kTile>
+constexpr CausalBandOf<kTile, kKeyTile> band_of(const ChunkRows& queries, const ChunkRows& keys, int window) {
   return {.length = queries.length, .window = window, .num_keys = keys.length, .offset = queries.first - keys.first};
 }
 

@@ -7,6 +7,7 @@ namespace litespark::cuda {
 struct DeviceContext {
   int shared_bytes_per_block = 232448;
   int compute_capability = 90;
+  int num_multiprocessors = 1;
 };
 
 }  // namespace litespark::cuda

@@ -106,6 +106,14 @@ template <int kNumber, int kThreads>
 void named_barrier() {
   emulated::meet(kNumber, kThreads);
 }
+template <int kThreads>
+void named_barrier_wait(int number) {
+  emulated::meet(number, kThreads);
+}
+template <int kThreads>
+void named_barrier_arrive(int number) {
+  emulated::arrive(number, kThreads);
+}
 template <int kRegisters>
 void give_registers() {}
 template <int kRegisters>

@@ -14,6 +14,10 @@ inline int draw_ticket(int32_t* ticket) {
   return (*ticket)++;
 }
 
+inline void return_tickets(int32_t* tickets, int blocks) {
+  if (++tickets[1] == blocks) tickets[0] = tickets[1] = 0;
+}
+
 inline void wait_for_turn(const int32_t* turns, int32_t turn) {
   if (*turns != turn) emulated::fail("turn " + std::to_string(turn) + " waits at " + std::to_string(*turns));
 }

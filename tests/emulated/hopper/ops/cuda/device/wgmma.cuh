@@ -13,6 +13,10 @@
 
 namespace litespark::cuda {
 
+inline int unknown_value(int value) {
+  return value;
+}
+
 inline void wgmma_fence() {}
 inline void wgmma_commit() {
   emulated::commit_products();

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward for Hopper (Shah et al. 2024, "FlashAttention-3"): one warp copies tiles with the tensor memory
+// accelerator, warpgroups own 64 queries each, and the scores of the next key tile are computed by the tensor cores
+// while the softmax of the current one runs. Probabilities never leave their registers. A block takes one tile of
+// queries after another: the first scores of the next are computed beside the last sum of the one before.
+#pragma once
+
+#include "ops/cuda/device/attention_forward_softmax.cuh"
+#include "ops/cuda/device/attention_forward_work.cuh"
+#include "ops/cuda/tensor_map.h"
+
+namespace litespark::cuda {
+
+/// Shared memory; its address is a multiple of 1024. Whoever copies queries also says what they are.
+template <int kHeadDim, bool kIsPart>
+struct ForwardShared {
+  using Shape = ForwardShape<kHeadDim, kIsPart>;
+  bf16 queries[Shape::kQueryStages][Shape::kQueries * kHeadDim];
+  bf16 keys[Shape::kKeyStages][kForwardKeys * kHeadDim];
+  bf16 values[Shape::kValueStages][kForwardKeys * kHeadDim];
+  ForwardWork<kHeadDim, kIsPart> work[Shape::kQueryStages];
+  uint64_t queries_full[Shape::kQueryStages], queries_empty[Shape::kQueryStages];
+  uint64_t keys_full[Shape::kKeyStages], keys_empty[Shape::kKeyStages];
+  uint64_t values_full[Shape::kValueStages], values_empty[Shape::kValueStages];
+};
+
+/// Announces and starts the copy of kRows rows of one head.
+template <int kRows, int kHeadDim>
+__device__ void load_tile_rows(bf16* tile, const CUtensorMap& map, BoxCoordinate at, uint64_t* full) {
+  barrier_expect(shared_address(full), kRows * kHeadDim * 2);
+  load_rows<kRows, kHeadDim>(tile, map, at, full);
+}
+
+/// Copies of tiles of rows.
+struct ForwardMaps {
+  const CUtensorMap& queries;
+  const CUtensorMap& keys;
+};
+
+/// One warp: finds what the block works on and posts it, clears what sees no key, and has one lane keep the rings of
+/// query and key tiles full, from the diagonal to the past.
+template <int kHeadDim, bool kIsPart>
+__device__ void produce_keys(ForwardShared<kHeadDim, kIsPart>& shared, const AttentionArguments& arguments,
+                             const ForwardGrid& grid, const ForwardMaps& maps) {
+  using Shape = ForwardShape<kHeadDim, kIsPart>;
+  ForwardQueue<kHeadDim, kIsPart> queue(arguments, grid);
+  PipelineState<Shape::kKeyStages> keys;
+  PipelineState<Shape::kQueryStages> queries;
+  for (;;) {
+    const auto& work = shared.work[queries.stage];
+    uint64_t* const full = &shared.queries_full[queries.stage];
+    barrier_wait(shared_address(&shared.queries_empty[queries.stage]), queries.empty_parity());
+    queue.next(shared.work[queries.stage]);
+    if (!work.exists) {
+      if (threadIdx.x % kWarpSize == 0) {
+        barrier_arrive(shared_address(full));
+        return_tickets(arguments.tickets, grid.blocks);
+      }
+      return;
+    }
+    if (!work.sees()) {
+      clear_out<kHeadDim, kIsPart>(arguments, work.at, work.head);
+      __syncwarp();
+      continue;
+    }
+    if (threadIdx.x % kWarpSize == 0) {
+      load_tile_rows<Shape::kQueries, kHeadDim>(
+          shared.queries[queries.stage], maps.queries,
+          {.column = work.head * kHeadDim, .row = work.at.begin + work.at.first()}, full);
+      const int column = ((kIsPart ? 0 : arguments.num_heads) + work.head / arguments.group()) * kHeadDim;
+      const TileRange range = work.walk.range();
+#pragma unroll 1
+      for (int tile = range.end - 1; tile >= range.begin; --tile) {
+        barrier_wait(shared_address(&shared.keys_empty[keys.stage]), keys.empty_parity());
+        load_tile_rows<kForwardKeys, kHeadDim>(
+            shared.keys[keys.stage], maps.keys,
+            {.column = column, .row = work.walk.run(tile).begin + work.walk.tile(tile) * kForwardKeys},
+            &shared.keys_full[keys.stage]);
+        keys.advance();
+      }
+    }
+    __syncwarp();
+    queries.advance();
+  }
+}
+
+/// One thread: keeps the ring of value tiles full for the work that is posted. Keys run ahead of it.
+template <int kHeadDim, bool kIsPart>
+__device__ void produce_values(ForwardShared<kHeadDim, kIsPart>& shared, const AttentionArguments& arguments,
+                               const ForwardMaps& maps) {
+  using Shape = ForwardShape<kHeadDim, kIsPart>;
+  PipelineState<Shape::kValueStages> values;
+  PipelineState<Shape::kQueryStages> queries;
+  for (;;) {
+    barrier_wait(shared_address(&shared.queries_full[queries.stage]), queries.full_parity());
+    const auto& work = shared.work[queries.stage];
+    if (!work.exists) return;
+    const int head = (kIsPart ? 0 : arguments.num_heads) + arguments.num_kv_heads + work.head / arguments.group();
+    const TileRange range = work.walk.range();
+#pragma unroll 1
+    for (int tile = range.end - 1; tile >= range.begin; --tile) {
+      barrier_wait(shared_address(&shared.values_empty[values.stage]), values.empty_parity());
+      load_tile_rows<kForwardKeys, kHeadDim>(
+          shared.values[values.stage], maps.keys,
+          {.column = head * kHeadDim, .row = work.walk.run(tile).begin + work.walk.tile(tile) * kForwardKeys},
+          &shared.values_full[values.stage]);
+      values.advance();
+    }
+    barrier_arrive(shared_address(&shared.queries_empty[queries.stage]));
+    queries.advance();
+  }
+}
+
+/// Issues scores = queries keys^T for a warpgroup's 64 rows of a tile of kQueries, `queries` being the address of the
+/// first.
+template <int kHeadDim, int kQueries>
+__device__ void issue_scores(float (&scores)[kScores], uint32_t queries, uint32_t keys) {
+  const uint64_t rows = matrix_descriptor(queries, 0, kRowGroupBytes);
+  const uint64_t columns = matrix_descriptor(keys, 0, kRowGroupBytes);
+#pragma unroll
+  for (int step = 0; step < kHeadDim / 16; ++step) {
+    Wgmma<kForwardKeys>::template multiply<0>(scores, advance_descriptor(rows, k_major_offset(kQueries, step)),
+                                              advance_descriptor(columns, k_major_offset(kForwardKeys, step)),
+                                              step > 0);
+  }
+}
+
+/// Issues out += probabilities values.
+template <int kHeadDim>
+__device__ void issue_sum(float (&out)[kHeadDim / 2], const uint32_t (&probabilities)[kScores / 8][4],
+                          uint32_t values) {
+  const uint64_t rows = matrix_descriptor(values, mn_major_leading(kForwardKeys), kRowGroupBytes);
+#pragma unroll
+  for (int step = 0; step < kScores / 8; ++step) {
+    Wgmma<kHeadDim>::template multiply<1>(out, probabilities[step], advance_descriptor(rows, mn_major_offset(step)),
+                                          true);
+  }
+}
+
+/// Warpgroups take turns at the tensor cores, so that one's softmax falls under the others' products. Every warpgroup
+/// takes as many turns.
+template <int kWarpgroups>
+class Turns {
+ public:
+  __device__ explicit Turns(int warpgroup) : own_(1 + warpgroup), next_(1 + (warpgroup + 1) % kWarpgroups) {
+    if (warpgroup == kWarpgroups - 1) pass();
+  }
+  __device__ void wait() { named_barrier_wait<2 * kWarpgroupThreads>(own_); }
+  __device__ void pass() { named_barrier_arrive<2 * kWarpgroupThreads>(next_); }
+
+ private:
+  int own_, next_;
+};
+
+/// A warpgroup, which owns 64 queries of every tile.
+template <int kHeadDim, bool kIsPart>
+class ForwardConsumer {
+ public:
+  using Shape = ForwardShape<kHeadDim, kIsPart>;
+  using Work = ForwardWork<kHeadDim, kIsPart>;
+
+  __device__ ForwardConsumer(ForwardShared<kHeadDim, kIsPart>& shared, const AttentionArguments& arguments)
+      : shared_(shared),
+        arguments_(arguments),
+        warpgroup_(__shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads - 1, 0)),
+        scale_log2_(arguments.scale * kLog2E),
+        turns_(warpgroup_) {}
+
+  __device__ void run() {
+    float out[kHeadDim / 2];
+    float scores[kScores];
+    uint32_t probabilities[kScores / 8][4];
+    while (meet_work(queries_)) {
+      skip_unseen();
+      if (tile_ < begin_) {
+        finish_queries();
+        continue;
+      }
+      Softmax state;
+      wait_for_keys();
+      wgmma_fence();
+      issue_scores<kHeadDim, Shape::kQueries>(scores, own_queries(queries_), shared_address(shared_.keys[keys_.stage]));
+      wgmma_commit();
+      wgmma_wait<0>();
+      hold_registers(scores);
+      release_keys();
+      finish_scores(state, scores, queries_.stage);
+      wait_for_values();
+      pack_probabilities(probabilities, scores);
+#pragma unroll
+      for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0;
+
+      for (;;) {  // tiles of queries that follow each other without a pause
+        for (--tile_; tile_ >= begin_; --tile_) {
+          wait_for_keys();
+          issue_step(scores, out, probabilities, queries_);
+          wgmma_wait<1>();
+          hold_registers(scores);
+          release_keys();
+          const Rescale rescale = finish_scores(state, scores, queries_.stage);
+          hold_registers(scores);
+          finish_sum(out, state);
+          pack_probabilities(probabilities, scores);
+          if (rescale.is_needed) {
+#pragma unroll
+            for (int i = 0; i < kHeadDim / 2; ++i) out[i] *= rescale.factor[i / 2 % 2];
+          }
+        }
+        PipelineState<Shape::kQueryStages> next = queries_;
+        next.advance();
+        if (!meet_work(next) || unseen_ > 0) {
+          turns_.wait();
+          hold_registers(out);
+          wgmma_fence();
+          issue_sum<kHeadDim>(out, probabilities, shared_address(shared_.values[values_.stage]));
+          wgmma_commit();
+          turns_.pass();
+          wgmma_wait<0>();
+          hold_registers(out);
+          release_values();
+          write(state, out);
+          finish_queries();
+          break;
+        }
+        const Softmax ended = state;
+        state = {};
+        wait_for_keys();
+        issue_step(scores, out, probabilities, next);
+        wgmma_wait<1>();
+        hold_registers(scores);
+        release_keys();
+        finish_scores(state, scores, next.stage);
+        hold_registers(scores);
+        finish_sum(out, state);
+        write(ended, out);
+        finish_queries();
+        pack_probabilities(probabilities, scores);
+#pragma unroll
+        for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0;
+      }
+    }
+  }
+
+ private:
+  __device__ uint32_t own_queries(const PipelineState<Shape::kQueryStages>& state) const {
+    return shared_address(shared_.queries[state.stage]) + static_cast<uint32_t>(warpgroup_ * 64 * kPanelRowBytes);
+  }
+
+  /// Waits for the work that `state` points to. False where there is none; else tile_, begin_ and unseen_ are its.
+  __device__ bool meet_work(const PipelineState<Shape::kQueryStages>& state) {
+    barrier_wait(shared_address(&shared_.queries_full[state.stage]), state.full_parity());
+    const Work& work = shared_.work[state.stage];
+    if (!work.exists) return false;
+    const TileRange range = work.walk.range();
+    const int first_query = work.at.first() + 64 * warpgroup_;
+    const int last_query = min(first_query + 64, work.at.length) - 1;
+    tile_ = range.end - 1;
+    begin_ = range.begin;
+    const int last_seen = last_query < first_query ? begin_ - 1 : work.walk.last_seen(last_query);
+    unseen_ = tile_ - last_seen;
+    if constexpr (!kIsPart) bare_ = work.walk.bare(first_query);
+    return true;
+  }
+
+  __device__ void wait_for_keys() const {
+    barrier_wait(shared_address(&shared_.keys_full[keys_.stage]), keys_.full_parity());
+  }
+  __device__ void wait_for_values() const {
+    barrier_wait(shared_address(&shared_.values_full[values_.stage]), values_.full_parity());
+  }
+  __device__ void release_keys() {
+    release(&shared_.keys_empty[keys_.stage]);
+    keys_.advance();
+  }
+  __device__ void release_values() {
+    release(&shared_.values_empty[values_.stage]);
+    values_.advance();
+  }
+  /// Tiles of keys at the end of the walk that the warpgroup does not see. A stage may only be handed back once it was
+  /// full: else it would count for an earlier use.
+  __device__ void skip_unseen() {
+    for (; unseen_ > 0; --unseen_, --tile_) {
+      wait_for_keys();
+      release_keys();
+      turns_.wait();
+      turns_.pass();
+      wait_for_values();
+      release_values();
+    }
+  }
+  /// The queries' place was written to, as staging: those writes come before the next copy.
+  __device__ void finish_queries() {
+    async_fence();
+    release(&shared_.queries_empty[queries_.stage]);
+    queries_.advance();
+  }
+
+  /// Both products of a step: scores with the keys at hand, and the sum with the values of the tile before.
+  __device__ void issue_step(float (&scores)[kScores], float (&out)[kHeadDim / 2],
+                             const uint32_t (&probabilities)[kScores / 8][4],
+                             const PipelineState<Shape::kQueryStages>& queries) {
+    turns_.wait();
+    hold_registers(scores);
+    hold_registers(out);
+    wgmma_fence();
+    issue_scores<kHeadDim, Shape::kQueries>(scores, own_queries(queries), shared_address(shared_.keys[keys_.stage]));
+    wgmma_commit();
+    issue_sum<kHeadDim>(out, probabilities, shared_address(shared_.values[values_.stage]));
+    wgmma_commit();
+    turns_.pass();
+  }
+
+  /// Waits for the sum, once the next values are there and the exponentials are done, which belong under the product:
+  /// the assembler would move them behind this wait, were not `state`, which depends on them, part of the other one.
+  __device__ void finish_sum(float (&out)[kHeadDim / 2], const Softmax& state) {
+    const bool never = state.sum[0] + state.sum[1] < 0;
+    PipelineState<Shape::kValueStages> next = values_;
+    next.advance();
+    barrier_wait(shared_address(&shared_.values_full[next.stage]), next.full_parity() ^ (never ? 1u : 0u));
+    wgmma_wait<0>();
+    hold_registers(out);
+    release_values();
+  }
+
+  __device__ bool needs_mask(const Work& work) const {
+    if constexpr (kIsPart) {
+      return work.walk.run(tile_).band.rows_need_mask(work.at.first() + 64 * warpgroup_, 64, work.walk.tile(tile_));
+    } else {
+      return tile_ < bare_.begin || tile_ >= bare_.end;
+    }
+  }
+
+  __device__ Rescale finish_scores(Softmax& state, float (&scores)[kScores], int stage) const {
+    const Work& work = shared_.work[stage];
+    if (needs_mask(work)) {
+      mask_scores(scores, work.walk.run(tile_).band, work.at.first() + warp_row(),
+                  work.walk.tile(tile_) * kForwardKeys);
+    }
+    return softmax_step(state, scores, scale_log2_);
+  }
+
+  __device__ int warp_row() const {
+    return warpgroup_ * 64 + static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpSize * 16;
+  }
+
+  __device__ void write(const Softmax& state, const float (&out)[kHeadDim / 2]) const {
+    const Work& work = shared_.work[queries_.stage];
+    const auto& at = work.at;
+    const int64_t stats = arguments_.stats.start(work.head, at.document, at.begin) + at.first() + warp_row();
+    RowFactors factors;
+    finish_softmax<kIsPart>(factors, arguments_, state, stats, warp_row(), at.rows());
+    const int64_t stride = arguments_.out_stride();
+    const int64_t first = (at.begin + at.first() + warp_row()) * stride + work.head * kHeadDim;
+    if constexpr (kIsPart) {
+      const int lane = unknown_value(static_cast<int>(threadIdx.x) % kWarpSize);
+#pragma unroll
+      for (int i = 0; i < kHeadDim / 2; i += 2) {
+        if (!factors.writes[i / 2 % 2]) continue;
+        store_pair(arguments_.merged + first + accumulator_row(0, lane, i) * stride + accumulator_column(lane, i),
+                   out[i], out[i + 1], factors, i / 2 % 2);
+      }
+    } else {
+      if (arguments_.abs_max != nullptr) {
+        raise_abs_max_of<bf16>(arguments_.abs_max, largest_magnitude(out, factors.factor, at.rows() - warp_row()));
+      }
+      store_accumulators<Shape::kQueries, kHeadDim>(
+          static_cast<bf16*>(arguments_.out) + first, stride, at.rows() - warp_row(), out, factors.factor,
+          reinterpret_cast<unsigned char*>(shared_.queries[queries_.stage]) + warp_row() * kPanelRowBytes);
+    }
+  }
+
+  ForwardShared<kHeadDim, kIsPart>& shared_;
+  const AttentionArguments& arguments_;
+  int warpgroup_;
+  float scale_log2_;
+  Turns<Shape::kWarpgroups> turns_;
+  PipelineState<Shape::kKeyStages> keys_;
+  PipelineState<Shape::kValueStages> values_;
+  PipelineState<Shape::kQueryStages> queries_;
+  int tile_ = 0;    ///< key tile whose scores are at hand
+  int begin_ = 0;   ///< of the walk
+  int unseen_ = 0;  ///< tiles at its end that the warpgroup does not see
+  TileRange bare_;  ///< tiles that need no mask
+};
+
+template <int kHeadDim, bool kIsPart>
+__device__ void init_barriers(ForwardShared<kHeadDim, kIsPart>& shared) {
+  using Shape = ForwardShape<kHeadDim, kIsPart>;
+  for (int stage = 0; stage < Shape::kQueryStages; ++stage) {
+    barrier_init(shared_address(&shared.queries_full[stage]), 1);
+    barrier_init(shared_address(&shared.queries_empty[stage]),
+                 Shape::kArrivals + 1);  // consumers, and who copies values
+  }
+  for (int stage = 0; stage < Shape::kKeyStages; ++stage) {
+    barrier_init(shared_address(&shared.keys_full[stage]), 1);
+    barrier_init(shared_address(&shared.keys_empty[stage]), Shape::kArrivals);
+  }
+  for (int stage = 0; stage < Shape::kValueStages; ++stage) {
+    barrier_init(shared_address(&shared.values_full[stage]), 1);
+    barrier_init(shared_address(&shared.values_empty[stage]), Shape::kArrivals);
+  }
+  barrier_init_fence();
+}
+
+template <int kHeadDim, bool kIsPart>
+__device__ void attention_forward_block(const AttentionArguments& arguments, const ForwardGrid& grid,
+                                        const ForwardMaps& maps) {
+  using Shape = ForwardShape<kHeadDim, kIsPart>;
+  auto& shared = align_shared<ForwardShared<kHeadDim, kIsPart>>(launched_shared());
+  if (threadIdx.x == 0) init_barriers(shared);
+  __syncthreads();
+  const int role = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
+  if (role == 0) {
+    give_registers<Shape::kProducerRegisters>();
+    if (threadIdx.x / kWarpSize == 0) produce_keys<kHeadDim, kIsPart>(shared, arguments, grid, maps);
+    if (threadIdx.x == kWarpSize) produce_values<kHeadDim, kIsPart>(shared, arguments, maps);
+  } else {
+    take_registers<Shape::kConsumerRegisters>();
+    ForwardConsumer<kHeadDim, kIsPart>(shared, arguments).run();
+  }
+}
+
+}  // namespace litespark::cuda

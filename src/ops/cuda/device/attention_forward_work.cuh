@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a block of the Hopper attention forward works on: tiles of queries of a head, drawn one after another, and the
+// key tiles that each of them sees.
+#pragma once
+
+#include "ops/cuda/attention_portable.h"
+#include "ops/cuda/device/attention_parts.cuh"
+#include "ops/cuda/device/hopper_tile.cuh"
+#include "ops/cuda/device/turns.cuh"
+
+namespace litespark::cuda {
+
+inline constexpr int kForwardKeys = 128;  ///< of a tile
+
+/// How a block divides its tile. Heads of 64 leave registers for a third warpgroup, and are bound by exponentials, of
+/// which more are under way then; but who finds the keys of a part needs registers too.
+template <int kHeadDim, bool kIsPart>
+struct ForwardShape {
+  static constexpr int kWarpgroups = kHeadDim == 64 && !kIsPart ? 3 : 2;
+  static constexpr int kQueries = 64 * kWarpgroups;
+  static constexpr int kConsumers = kWarpgroups * kWarpgroupThreads;
+  static constexpr int kThreads = kConsumers + kWarpgroupThreads;
+  static constexpr int kProducerRegisters = kWarpgroups == 2 ? 56 : 32;
+  static constexpr int kConsumerRegisters = kWarpgroups == 2 ? 224 : 160;
+  static constexpr int kQueryStages = 2;
+  static constexpr int kKeyStages = kHeadDim == 64 ? 4 : 2;
+  static constexpr int kValueStages = kHeadDim == 64 ? 4 : 3;
+  static constexpr int kArrivals = kConsumers / kWarpSize * kWarpArrivals;
+};
+
+/// (tile, head) slots that blocks share, heads outermost: those who read the same keys work at about the same time.
+struct ForwardGrid {
+  int tiles = 0;  ///< of a head
+  int heads = 0;
+  int halves = 1;  ///< chunks of queries
+  int blocks = 1;
+
+  __host__ __device__ int slots() const { return tiles * heads * halves; }
+};
+
+/// Key tiles that a tile of queries sees, numbered as in their document.
+template <int kQueries, bool kIsPart>
+class KeyWalk {
+ public:
+  using Run = MetRows<kQueries, kForwardKeys>;
+
+  __device__ void find(const AttentionArguments& arguments, const DocumentTileOf<kQueries>& at, int /*half*/) {
+    late_ = {.begin = at.begin, .band = {.length = at.length, .window = arguments.window}};
+    range_ = late_.band.key_tiles(at.tile);
+  }
+
+  __device__ TileRange range() const { return range_; }
+  __device__ Run run(int /*number*/) const { return late_; }
+  __device__ int tile(int number) const { return number; }
+  /// The last number of which a query up to `last_query` sees something.
+  __device__ int last_seen(int last_query) const { return late_.band.last_key(last_query) / kForwardKeys; }
+  /// Numbers whose keys are all seen by those of 64 queries that exist.
+  __device__ TileRange bare(int first_query) const {
+    return {.begin = (late_.band.first_key(first_query + 63) + kForwardKeys - 1) / kForwardKeys,
+            .end = (first_query + 1) / kForwardKeys};
+  }
+
+ private:
+  Run late_;
+  TileRange range_;
+};
+
+/// Of a part: key tiles of the earlier chunk of keys from 0 on, and behind them those of the later one.
+template <int kQueries>
+class KeyWalk<kQueries, true> {
+ public:
+  using Run = MetRows<kQueries, kForwardKeys>;
+
+  __device__ void find(const AttentionArguments& arguments, const DocumentTileOf<kQueries>& at, int half) {
+    border_ = late_shift_ = early_shift_ = end_ = 0;
+    bool has_late = false;
+    for_each_key_run<true, kForwardKeys>(arguments, at, half, [&](const Run& run) {
+      const TileRange tiles = run.band.key_tiles(at.tile);
+      if (tiles.begin == tiles.end) return;
+      if (!has_late) {
+        late_ = run;
+        late_shift_ = tiles.begin;
+        end_ = tiles.end - tiles.begin;
+        has_late = true;
+      } else {
+        early_ = run;
+        early_shift_ = tiles.begin;
+        border_ = tiles.end - tiles.begin;
+        late_shift_ -= border_;
+        end_ += border_;
+      }
+    });
+  }
+
+  __device__ TileRange range() const { return {.begin = 0, .end = end_}; }
+  __device__ Run run(int number) const { return number < border_ ? early_ : late_; }
+  __device__ int tile(int number) const { return number + (number < border_ ? early_shift_ : late_shift_); }
+  __device__ int last_seen(int /*last_query*/) const { return end_ - 1; }
+
+ private:
+  Run late_;
+  Run early_;
+  int late_shift_ = 0, early_shift_ = 0;  ///< from a number to the tile of its run
+  int border_ = 0;                        ///< the first number of the late run
+  int end_ = 0;
+};
+
+/// Rows of no document, and of a first part those that see no key: 0 and, in a part, a log-sum-exp of -infinity. In a
+/// later part they are left alone. By a warp.
+template <int kHeadDim, bool kIsPart, class Tile>
+__device__ void clear_out(const AttentionArguments& arguments, const Tile& at, int head) {
+  if (kIsPart && !arguments.first) return;
+  constexpr int kElements = kIsPart ? 4 : 8;
+  const int64_t first = (at.begin + at.first()) * arguments.out_stride() + head * kHeadDim;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+#pragma unroll 1
+  for (int i = lane; i < at.rows() * kHeadDim / kElements; i += kWarpSize) {
+    const int64_t element =
+        first + i / (kHeadDim / kElements) * arguments.out_stride() + i % (kHeadDim / kElements) * kElements;
+    void* const chunk = kIsPart ? static_cast<void*>(arguments.merged + element)
+                                : static_cast<void*>(static_cast<bf16*>(arguments.out) + element);
+    *static_cast<uint4*>(chunk) = make_uint4(0, 0, 0, 0);
+  }
+  const int64_t stats = arguments.stats.start(head, 0, at.begin) + at.first();
+#pragma unroll 1
+  for (int i = lane; i < at.rows(); i += kWarpSize) {
+    arguments.log_sum_exp[stats + i] = kIsPart ? -INFINITY : 0.0f;
+  }
+}
+
+/// A tile of queries of one head, and the keys that it sees.
+template <int kHeadDim, bool kIsPart>
+struct ForwardWork {
+  using Shape = ForwardShape<kHeadDim, kIsPart>;
+  bool exists = false;  ///< else there is no more work
+  DocumentTileOf<Shape::kQueries> at;
+  int head = 0;
+  KeyWalk<Shape::kQueries, kIsPart> walk;
+
+  /// Whether it sees keys; else its output is to be cleared.
+  __device__ bool sees() const { return at.document >= 0 && (!kIsPart || walk.range().end > 0); }
+};
+
+/// What a block works on, one after another: whoever is done draws the next slot.
+template <int kHeadDim, bool kIsPart>
+class ForwardQueue {
+ public:
+  using Work = ForwardWork<kHeadDim, kIsPart>;
+
+  __device__ ForwardQueue(const AttentionArguments& arguments, const ForwardGrid& grid)
+      : arguments_(arguments), grid_(grid) {
+    draw();
+  }
+
+  /// By a whole warp; `work` is in shared memory.
+  __device__ void next(Work& work) {
+    for (;;) {
+      const int slot = __shfl_sync(kFullWarp, drawn_, 0);
+      const bool exists = slot < grid_.slots();
+      if (exists) draw();
+      const int row = slot / grid_.tiles;
+      const int half = kIsPart ? row / grid_.heads : 0;
+      const auto at = exists
+                          ? find_query_tile<kIsPart, Work::Shape::kQueries>(arguments_, slot - row * grid_.tiles, half)
+                          : DocumentTileOf<Work::Shape::kQueries>{};
+      if (exists && at.rows() == 0) continue;
+      if (threadIdx.x % kWarpSize == 0) {
+        work.exists = exists;
+        work.at = at;
+        if (exists) work.head = arguments_.query_head(row - half * grid_.heads);
+        if (at.document >= 0) work.walk.find(arguments_, at, half);
+      }
+      __syncwarp();
+      return;
+    }
+  }
+
+ private:
+  /// Ahead of its use: the answer takes a microsecond.
+  __device__ void draw() {
+    if (threadIdx.x % kWarpSize == 0) drawn_ = draw_ticket(arguments_.tickets);
+  }
+
+  const AttentionArguments& arguments_;
+  const ForwardGrid& grid_;
+  int drawn_ = 0;  ///< of the first lane
+};
+
+}  // namespace litespark::cuda
