@@ -62,11 +62,11 @@ def own_dependencies(build):
 
 
 def options_of(entry):
-    """The words of a compiler's call behind its name, but for `-c SOURCE` and `-o OUTPUT`."""
+    """The words of a compiler's call behind its name, but for `-c SOURCE` and `-o OUTPUT`; and OUTPUT."""
     words = shlex.split(entry["command"])
     words = words[next(i for i, word in enumerate(words) if word.startswith("-")):]
     drop = {i + offset for i, word in enumerate(words) if word in ("-c", "-o") for offset in (0, 1)}
-    return tuple(word for i, word in enumerate(words) if i not in drop)
+    return tuple(word for i, word in enumerate(words) if i not in drop), words[words.index("-o") + 1]
 
 
 def units(build):
@@ -77,10 +77,11 @@ def units(build):
         source = pathlib.Path(entry["file"])
         if source.suffix != ".cpp" or not any(source.is_relative_to(ROOT / top) for top in ("src", "cli")):
             continue
+        options, output = options_of(entry)
         digest = hashlib.sha256(configuration + entry["command"].encode())
-        for path in sorted({source, *dependencies.get(entry.get("output", ""), ())}):
+        for path in sorted({source, *dependencies.get(output, ())}):
             digest.update(path.read_bytes() if path.exists() else b"gone")
-        yield Unit(source, build / "clang-tidy-passed" / digest.hexdigest(), options_of(entry), entry["directory"])
+        yield Unit(source, build / "clang-tidy-passed" / digest.hexdigest(), options, entry["directory"])
 
 
 def joins(pending):
