@@ -43,18 +43,6 @@ TEST_F(AnatomyCommand, ListsEveryChapterInItsHelp) {
   }
 }
 
-TEST_F(AnatomyCommand, WritesAHardwareFileThatPlanReads) {
-  const ProgramResult result = anatomy({"kernels", "collectives", "--hardware-file=mine.toml"});
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
-  const ProgramResult plan = run_litespark(
-      {"plan", std::string(LITESPARK_SOURCE_DIR) + "/configs/5m.toml", "--device.kind=cpu", "--hardware=mine.toml"},
-      folder_.path().string());
-  EXPECT_EQ(plan.exit_code, 0) << plan.errors;
-  EXPECT_TRUE(contains(plan.output, "forecast for 1 x cpu ("));
-  EXPECT_TRUE(contains(text("mine.toml"), "rates measured by litespark anatomy"));
-  EXPECT_FALSE(contains(text("mine.toml"), "link_gbps = 0.0"));
-}
-
 TEST_F(AnatomyCommand, RefusesAHardwareFileThatNothingWouldFill) {
   EXPECT_EQ(anatomy({"loader", "--hardware-file=mine.toml"}).exit_code, 2);
   EXPECT_EQ(anatomy({"kernels", "--compute=f32", "--hardware-file=mine.toml"}).exit_code, 2);
@@ -81,15 +69,6 @@ TEST_F(AnatomyCommand, SeveralRanksMeasureCollectivesOnly) {
   const ProgramResult result = anatomy({"kernels", "--ranks=2"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_TRUE(contains(result.errors, "litespark anatomy collectives --ranks=N"));
-}
-
-TEST_F(AnatomyCommand, ProcessesMeasureWhatTheyTalkThrough) {
-  const ProgramResult result = anatomy({"collectives", "--ranks=2"});
-  if (result.errors.find("has no Gloo") != std::string::npos) GTEST_SKIP() << "this build has no Gloo";
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(contains(result.output, "0: collectives: what ranks pay to agree"));
-  EXPECT_TRUE(contains(result.output, "gloo, 2 ranks"));
-  EXPECT_FALSE(contains(result.output, "1: collectives"));
 }
 
 }  // namespace
