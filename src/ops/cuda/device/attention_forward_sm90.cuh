@@ -192,14 +192,7 @@ class ForwardConsumer {
 
       for (;;) {  // tiles of queries that follow each other without a pause
         for (--tile_; tile_ >= begin_; --tile_) {
-          wait_for_keys();
-          issue_step(scores, out, probabilities, queries_);
-          wgmma_wait<1>();
-          hold_registers(scores);
-          release_keys();
-          const Rescale rescale = finish_scores(state, scores, queries_.stage);
-          hold_registers(scores);
-          finish_sum(out, state);
+          const Rescale rescale = take_step(state, scores, out, probabilities, queries_);
           pack_probabilities(probabilities, scores);
           if (rescale.is_needed) {
 #pragma unroll
@@ -224,14 +217,7 @@ class ForwardConsumer {
         }
         const Softmax ended = state;
         state = {};
-        wait_for_keys();
-        issue_step(scores, out, probabilities, next);
-        wgmma_wait<1>();
-        hold_registers(scores);
-        release_keys();
-        finish_scores(state, scores, next.stage);
-        hold_registers(scores);
-        finish_sum(out, state);
+        take_step(state, scores, out, probabilities, next);
         write(ended, out);
         finish_queries();
         pack_probabilities(probabilities, scores);
@@ -258,7 +244,7 @@ class ForwardConsumer {
     begin_ = range.begin;
     const int last_seen = last_query < first_query ? begin_ - 1 : work.walk.last_seen(last_query);
     unseen_ = tile_ - last_seen;
-    if constexpr (!kIsPart) bare_ = work.walk.bare(first_query);
+    if constexpr (!kIsPart) unmasked_ = work.walk.unmasked(first_query);
     return true;
   }
 
@@ -295,10 +281,11 @@ class ForwardConsumer {
     queries_.advance();
   }
 
-  /// Both products of a step: scores with the keys at hand, and the sum with the values of the tile before.
-  __device__ void issue_step(float (&scores)[kScores], float (&out)[kHeadDim / 2],
-                             const uint32_t (&probabilities)[kScores / 8][4],
-                             const PipelineState<Shape::kQueryStages>& queries) {
+  /// Scores of `queries` with the keys at hand, and their softmax, beside the sum with the values of the tile before.
+  __device__ Rescale take_step(Softmax& state, float (&scores)[kScores], float (&out)[kHeadDim / 2],
+                               const uint32_t (&probabilities)[kScores / 8][4],
+                               const PipelineState<Shape::kQueryStages>& queries) {
+    wait_for_keys();
     turns_.wait();
     hold_registers(scores);
     hold_registers(out);
@@ -308,6 +295,13 @@ class ForwardConsumer {
     issue_sum<kHeadDim>(out, probabilities, shared_address(shared_.values[values_.stage]));
     wgmma_commit();
     turns_.pass();
+    wgmma_wait<1>();
+    hold_registers(scores);
+    release_keys();
+    const Rescale rescale = finish_scores(state, scores, queries.stage);
+    hold_registers(scores);
+    finish_sum(out, state);
+    return rescale;
   }
 
   /// Waits for the sum, once the next values are there and the exponentials are done, which belong under the product:
@@ -326,7 +320,7 @@ class ForwardConsumer {
     if constexpr (kIsPart) {
       return work.walk.run(tile_).band.rows_need_mask(work.at.first() + 64 * warpgroup_, 64, work.walk.tile(tile_));
     } else {
-      return tile_ < bare_.begin || tile_ >= bare_.end;
+      return tile_ < unmasked_.begin || tile_ >= unmasked_.end;
     }
   }
 
@@ -380,7 +374,7 @@ class ForwardConsumer {
   int tile_ = 0;    ///< key tile whose scores are at hand
   int begin_ = 0;   ///< of the walk
   int unseen_ = 0;  ///< tiles at its end that the warpgroup does not see
-  TileRange bare_;  ///< tiles that need no mask
+  TileRange unmasked_;
 };
 
 template <int kHeadDim, bool kIsPart>

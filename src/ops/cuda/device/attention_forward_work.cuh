@@ -55,7 +55,7 @@ class KeyWalk {
   /// The last number of which a query up to `last_query` sees something.
   __device__ int last_seen(int last_query) const { return late_.band.last_key(last_query) / kForwardKeys; }
   /// Numbers whose keys are all seen by those of 64 queries that exist.
-  __device__ TileRange bare(int first_query) const {
+  __device__ TileRange unmasked(int first_query) const {
     return {.begin = (late_.band.first_key(first_query + 63) + kForwardKeys - 1) / kForwardKeys,
             .end = (first_query + 1) / kForwardKeys};
   }
