@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/checked.h"
+#include "plan/attention_time.h"
 #include "plan/tensor_exchange.h"
 
 namespace litespark {
@@ -71,10 +72,12 @@ Pass unfused_attention(const Workload& workload, const Hardware& hardware) {
 Pass tiled_attention(const Workload& workload, const Software& software, const Hardware& hardware) {
   const double flops =
       2 * workload.rank_tokens() * real(workload.seq_len) * workload.shape.score_features() / real(workload.layout.tp);
-  const double length = real(workload.seq_len);
-  const double width = workload.shape.score_features() / real(workload.shape.heads);
-  return {flops / attention_rate(hardware, software.attention, length, width, false),
-          2.5 * flops / attention_rate(hardware, software.attention, length, width, true)};
+  AttentionHeads heads = {.length = real(workload.seq_len),
+                          .width = workload.shape.score_features() / real(workload.shape.heads),
+                          .group = real(workload.shape.heads) / real(workload.shape.kv_heads)};
+  const double forward = flops / attention_rate(hardware, software.attention, heads);
+  heads.is_backward = true;
+  return {forward, 2.5 * flops / attention_rate(hardware, software.attention, heads)};
 }
 
 /// Bytes of norms, residual additions, rotation and activation for one token.
@@ -251,21 +254,6 @@ double recomputed_seconds(const Workload& workload, const Software& software, co
 }
 
 }  // namespace
-
-double attention_rate(const Hardware& hardware, AttentionKernel kernel, double length, double width, bool is_backward) {
-  const AttentionRates& rates = hardware.attention;
-  double share = is_backward ? rates.vendor_backward : rates.vendor_forward;
-  if (kernel == AttentionKernel::kFlash1) share = rates.flash1;
-  if (kernel == AttentionKernel::kFlash2) share = (is_backward ? 0.85 : 1) * rates.flash2;
-  // Short sequences leave the masked diagonal and the start of each tile row.
-  const double relative = std::min(1.0, width / rates.full_width);
-  const bool is_vendor_backward = is_backward && kernel == AttentionKernel::kVendor;
-  const double half = (is_vendor_backward ? 2.25 : 1) * rates.half_length;
-  // What heads of 64 lose forward; backward waits for shared memory whatever the width
-  // (bench/results/2026-11-30-h200-attention-backward.txt).
-  const double narrow = is_vendor_backward ? 1 : std::sqrt(std::sqrt(relative));
-  return hardware.peak_flops(false) * share * narrow * length / (length + half);
-}
 
 double matmul_seconds(double rows, double columns, double k, const Hardware& hardware, OperandPrecision precision) {
   const bool fp8 = precision == OperandPrecision::kFP8 && hardware.fp8_tflops > 0;

@@ -30,9 +30,6 @@ LayerSeconds layer_seconds(const Workload& workload, const Software& software, c
 /// Final norm, head and loss; with rows in stretches also what the embedding's travel for.
 LayerSeconds head_seconds(const Workload& workload, const Software& software, const Hardware& hardware);
 
-/// FLOPs a second of causal attention over sequences of `length` with heads of `width`.
-double attention_rate(const Hardware& hardware, AttentionKernel kernel, double length, double width, bool is_backward);
-
 /// [rows, k] x [k, columns] on one device.
 double matmul_seconds(double rows, double columns, double k, const Hardware& hardware, OperandPrecision precision);
 

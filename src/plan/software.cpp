@@ -80,8 +80,14 @@ Hardware with_kernels(Hardware hardware, const KernelShares& kernels) {
   hardware.matmul_half_k *= kernels.half_k;
   if (hardware.multiprocessors == 0) return hardware;
   hardware.matmul_efficiency = std::min(1.0, kernels.matmul * hardware.matmul_efficiency);
-  hardware.attention.vendor_forward *= kernels.attention_forward;
-  hardware.attention.vendor_backward *= kernels.attention_backward;
+  return hardware;
+}
+
+Hardware between_matmuls(Hardware hardware, const KernelShares& kernels, double matmul_share) {
+  if (hardware.multiprocessors == 0) return hardware;
+  const double longer = 1 + kernels.attention_between_matmuls * matmul_share;
+  hardware.attention.vendor_forward /= longer;
+  hardware.attention.vendor_backward /= longer;
   return hardware;
 }
 
@@ -94,11 +100,12 @@ Software litespark_software() {
   software.counts_contention = true;
   software.tensor_stretches = 2;
   software.balances_stages = true;  // spec/stage_layers.h
-  // Matmuls are chosen by timing a library's plans, where others take its first guess. Attention has not the clocks in
-  // a step that it has alone; backward, where it adds in a fixed order, is ours and faster than the library's. From
-  // steps of 3B that were marked op by op on an H200: products at 698 TFLOP/s, attention at 486 forward
-  // (bench/results/2026-11-30-h200-x2-ranks-second.txt) and 426 backward (bench/results/2026-12-01-h200-train.txt).
-  software.kernels = {.matmul = 1.03, .half_k = 0.1, .attention_forward = 0.87, .attention_backward = 1.0};
+  software.attention = AttentionKernel::kLitespark;
+  // Matmuls are chosen by timing a library's plans, where others take its first guess. Steps of 3B that were marked op
+  // by op on an H200 (bench/results/2026-12-01-h200-train.txt) had products at 698 TFLOP/s for 0.77 of their time, and
+  // between them, at 1,440 MHz, attention at 486 forward and 426 backward: 1 / (1 + 0.77 x 0.19) of the 562 and 482
+  // that it has alone at 1,620 to 1,710 (2026-12-01-h200-attention-forward.txt).
+  software.kernels = {.matmul = 1.03, .half_k = 0.1, .attention_between_matmuls = 0.19};
   return software;
 }
 

@@ -15,12 +15,13 @@ namespace litespark {
 enum class MemoryRule : uint8_t { kFlat, kSharded };
 
 /// What a program's kernels reach of what Hardware says of the best known ones, on GPUs; a CPU's figures are of our
-/// own.
+/// own. Attention's is in plan/attention_time.h.
 struct KernelShares {
   double matmul = 1;
   double half_k = 1;
-  double attention_forward = 1;
-  double attention_backward = 1;
+  /// That attention takes longer between matmuls than alone: they draw more power, and a device at its limit lowers the
+  /// clock of all.
+  double attention_between_matmuls = 0;
 };
 
 struct Software {
@@ -55,6 +56,9 @@ struct Software {
 };
 
 Hardware with_kernels(Hardware hardware, const KernelShares& kernels);
+
+/// Attention as fast as it is in a step of whose time matmuls have `matmul_share`.
+Hardware between_matmuls(Hardware hardware, const KernelShares& kernels, double matmul_share);
 
 /// Our own trainer.
 Software litespark_software();

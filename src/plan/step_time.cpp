@@ -88,6 +88,14 @@ StageSeconds stage_seconds(const Workload& workload, const Software& software, c
   return stage;
 }
 
+/// At the clock that its matmuls leave to attention.
+StageSeconds settled_stage_seconds(const Workload& workload, const Software& software, const Hardware& hardware) {
+  const StageSeconds first = stage_seconds(workload, software, hardware);
+  if (software.kernels.attention_between_matmuls == 0) return first;
+  const double matmul_share = first.sum.matmul / (first.sum.total() - first.sum.recompute);
+  return stage_seconds(workload, software, between_matmuls(hardware, software.kernels, matmul_share));
+}
+
 /// Gathers forward and backward, and one reduction, of every layer in each micro-batch.
 double sharded_layers_seconds(const Workload& workload, const Software& software, const Hardware& hardware) {
   const Layout& layout = workload.layout;
@@ -158,7 +166,7 @@ StepSeconds step_seconds(const Workload& workload, const Software& software, con
   check_workload(workload);
   machine.validate();
   const Hardware hardware = with_kernels(machine, software.kernels);
-  const StageSeconds stage = stage_seconds(workload, software, hardware);
+  const StageSeconds stage = settled_stage_seconds(workload, software, hardware);
   const double passes = workload.micro_batches();
   const Layout& layout = workload.layout;
   StepSeconds out;

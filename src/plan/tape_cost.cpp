@@ -34,6 +34,7 @@ void add_attention(OpWork& work, const op::AttentionShape& shape, int64_t num_to
   work.attention_flops = attention_flops(shape, num_tokens, products);
   work.attention_length = static_cast<double>(shape.max_length);
   work.attention_width = static_cast<double>(shape.head_dim);
+  work.attention_group = static_cast<double>(shape.num_heads) / static_cast<double>(shape.num_kv_heads);
   work.is_attention_backward = products > 2;
 }
 

@@ -17,6 +17,7 @@ struct OpWork {
   double attention_flops = 0;
   double attention_length = 0;
   double attention_width = 0;  ///< of a head
+  double attention_group = 1;  ///< heads of queries to one of keys
   bool is_attention_backward = false;
   double rate_share =
       1;  ///< of what ops of its kind reach: 8-bit copies with a scale a row, and products of them, are slower

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "core/checked.h"
+#include "plan/attention_time.h"
 #include "plan/collective_time.h"
 #include "plan/layer_time.h"
 #include "plan/software.h"
@@ -15,8 +16,9 @@
 namespace litespark {
 namespace {
 
-Hardware hardware_in(DType compute, const Hardware& hardware) {
-  Hardware own = with_kernels(hardware, litespark_software().kernels);
+Hardware hardware_in(DType compute, const Hardware& hardware, double matmul_share) {
+  const KernelShares kernels = litespark_software().kernels;
+  Hardware own = between_matmuls(with_kernels(hardware, kernels), kernels, matmul_share);
   // Half as many 32-bit numbers fit a vector or a matrix unit.
   if (compute == DType::kF32) own.bf16_tflops /= 2;
   return own;
@@ -28,9 +30,10 @@ constexpr double kMostDrag = 0.9;
 /// Walks over the tapes of a step with two clocks: the ops', and the communicator's.
 class TapeClock {
  public:
-  TapeClock(const Program& program, const Hardware& hardware)
+  /// `matmul_share`: of the step's time.
+  TapeClock(const Program& program, const Hardware& hardware, double matmul_share)
       : program_(program),
-        hardware_(hardware_in(program.options.compute, hardware)),
+        hardware_(hardware_in(program.options.compute, hardware, matmul_share)),
         data_(strided_group(program.options.data_ranks, program.options.tensor_ranks, hardware)),
         tensor_(strided_group(program.options.tensor_ranks, 1, hardware)),
         context_(strided_group(program.options.context_ranks, program.options.tensor_ranks, hardware)),
@@ -141,8 +144,11 @@ class TapeClock {
       seconds = std::max(traffic, matmul_seconds(work.rows, work.columns, work.inner, hardware_, precision));
       to = &step_.matmul;
     } else if (work.attention_flops > 0) {
-      const double rate = attention_rate(hardware_, AttentionKernel::kVendor, work.attention_length,
-                                         work.attention_width, work.is_attention_backward);
+      const double rate = attention_rate(hardware_, AttentionKernel::kLitespark,
+                                         {.length = work.attention_length,
+                                          .width = work.attention_width,
+                                          .group = work.attention_group,
+                                          .is_backward = work.is_attention_backward});
       seconds = std::max(traffic, work.attention_flops / rate);
       to = &step_.attention;
     }
@@ -171,8 +177,9 @@ class TapeClock {
 
 namespace {
 
-StepSeconds play_step(const Program& program, int64_t accumulation, const Hardware& hardware, bool synchronises) {
-  TapeClock clock(program, hardware);
+StepSeconds play_step(const Program& program, int64_t accumulation, const Hardware& hardware, bool synchronises,
+                      double matmul_share) {
+  TapeClock clock(program, hardware, matmul_share);
   clock.run(Phase::kTrainFirst);
   const bool has_last = program.tape(Phase::kTrainLast) != nullptr && accumulation > 1;
   if (accumulation > 1) clock.run(Phase::kTrainNext, accumulation - (has_last ? 2 : 1));
@@ -187,9 +194,11 @@ StepSeconds play_step(const Program& program, int64_t accumulation, const Hardwa
 
 StepSeconds program_seconds(const Program& program, int64_t accumulation, const Hardware& hardware) {
   hardware.validate();
-  StepSeconds mean = play_step(program, accumulation, hardware, false);
+  const StepSeconds first = play_step(program, accumulation, hardware, false, 0);
+  const double matmul_share = first.matmul / first.total;
+  StepSeconds mean = play_step(program, accumulation, hardware, false, matmul_share);
   if (program.tape(Phase::kSynchronise) == nullptr) return mean;
-  const StepSeconds longer = play_step(program, accumulation, hardware, true);
+  const StepSeconds longer = play_step(program, accumulation, hardware, true, matmul_share);
   const double share = 1 / real(program.options.sync_small_every);
   for (double StepSeconds::*part : {&StepSeconds::total, &StepSeconds::gradients, &StepSeconds::optimizer}) {
     mean.*part += share * (longer.*part - mean.*part);

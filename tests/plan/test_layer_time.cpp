@@ -32,17 +32,6 @@ TEST(LayerTime, EightBitMatricesAreFasterButNeverTwice) {
             layer_seconds(llama_8b_workload(), {}, hardware_named("a100"), false).matmul);
 }
 
-// Measured with cuDNN forward and our own kernels backward: bench/results/2026-11-30-h200-attention-backward.txt.
-TEST(LayerTime, HeadsOf64LoseForwardAndNotBackward) {
-  const Hardware h200 = hardware_named("h200");
-  const auto share = [&](bool is_backward) {
-    return attention_rate(h200, AttentionKernel::kVendor, 4096, 64, is_backward) /
-           attention_rate(h200, AttentionKernel::kVendor, 4096, 128, is_backward);
-  };
-  EXPECT_NEAR(share(false), 419.0 / 553, 0.1);
-  EXPECT_NEAR(share(true), 410.0 / 416, 0.05);
-}
-
 TEST(LayerTime, RecomputeAddsItsForward) {
   const Hardware a100 = hardware_named("a100");
   Software early;

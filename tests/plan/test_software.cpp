@@ -35,10 +35,26 @@ TEST(Software, OurKernelsShareOnlyWhatFiguresOfGpusSay) {
   const KernelShares kernels = litespark_software().kernels;
   const Hardware h200 = hardware_named("h200");
   EXPECT_GT(with_kernels(h200, kernels).matmul_efficiency, h200.matmul_efficiency);
-  EXPECT_LT(with_kernels(h200, kernels).attention.vendor_forward, h200.attention.vendor_forward);
   const Hardware cpu = hardware_named("cpu");
   EXPECT_EQ(with_kernels(cpu, kernels).matmul_efficiency, cpu.matmul_efficiency);
   EXPECT_EQ(with_kernels(h200, Software{}.kernels).matmul_half_k, h200.matmul_half_k);
+}
+
+// 3B's attention between matmuls, over what it has alone: docs/planner.md.
+TEST(Software, OurAttentionIsSlowerBetweenMatmulsThanAlone) {
+  const KernelShares kernels = litespark_software().kernels;
+  const Hardware h200 = hardware_named("h200");
+  const auto share = [&](const Hardware& hardware, double matmul_share) {
+    const AttentionRates between = between_matmuls(hardware, kernels, matmul_share).attention;
+    EXPECT_DOUBLE_EQ(between.vendor_forward / hardware.attention.vendor_forward,
+                     between.vendor_backward / hardware.attention.vendor_backward);
+    return between.vendor_forward / hardware.attention.vendor_forward;
+  };
+  EXPECT_EQ(share(h200, 0), 1);
+  EXPECT_NEAR(share(h200, 0.77), (486 / 562.1 + 426 / 481.7) / 2, 0.01);
+  EXPECT_LT(share(h200, 1), share(h200, 0.5));
+  EXPECT_EQ(share(hardware_named("cpu"), 1), 1);
+  EXPECT_EQ(between_matmuls(h200, Software{}.kernels, 1).attention.vendor_forward, h200.attention.vendor_forward);
 }
 
 }  // namespace

@@ -50,6 +50,26 @@ TEST(TapeTime, EightBitProductsTakeLessTimeWhereTheDeviceHasThem) {
   EXPECT_GT(matmul("a100"), 0.95 * a100);
 }
 
+// The clock is the step's, and matmuls draw more power; a CPU has no such limit.
+TEST(TapeTime, AttentionTakesLongerBetweenLongerMatmuls) {
+  ProgramOptions options = small_options();
+  options.batch = {.num_tokens = 8192, .max_documents = 1, .max_length = 8192, .uniform = true};
+  options.compute = DType::kBF16;
+  ModelConfig config = small_config();
+  config.head_dim = 128;
+  config.num_attention_heads = config.num_key_value_heads = 32;
+  config.hidden_size = 4096;
+  config.max_position_embeddings = 8192;
+  const auto attention = [&](int64_t intermediate, const char* hardware) {
+    config.intermediate_size = intermediate;
+    return program_seconds(make_llama_program(config, options, PlainSizes()), 1, hardware_named(hardware)).attention;
+  };
+  const double longer = attention(65536, "h200") / attention(256, "h200");
+  EXPECT_GT(longer, 1.03);
+  EXPECT_LT(longer, 1.19);
+  EXPECT_EQ(attention(65536, "cpu"), attention(256, "cpu"));
+}
+
 TEST(TapeTime, CollectivesCostWhatTheTapeWaitsForAndNoMore) {
   ProgramOptions options = small_options();
   options.batch = {.num_tokens = 4096, .max_documents = 128, .max_length = 32, .uniform = true};
