@@ -36,22 +36,37 @@ TEST(CudaHeuristics, ChunksCoverARowOnce) {
   EXPECT_EQ(row_chunks(4288).threads, 160) << "536 vectors of eight, evenly";
 }
 
-TEST(CudaHeuristics, BackwardShapesCoverTheRowWithinTheirTeams) {
-  for (int64_t columns = 8; columns <= 8192; columns += 8) {
-    for (const int64_t blocks : {1, 128, 300}) {
-      RmsNormBackwardShape teams = rms_norm_backward_shape(columns, blocks);
-      ASSERT_TRUE(teams.teams == 1 || teams_fit(teams)) << columns;
-      teams.teams *= 2;
-      ASSERT_TRUE(blocks * teams.teams / 2 >= kWantedTeams || !teams_fit(teams)) << "there is room for more";
+TEST(CudaHeuristics, NormBackwardShapesCoverTheRowWithinTheDevicesLimits) {
+  for (const int64_t shared_bytes : {232448, 166912, 101376}) {  // of sm_90, sm_80 and sm_89
+    for (const int64_t row_bytes : {48, 80, 96}) {
+      for (int64_t columns = 8; columns <= 8192; columns += 8) {
+        const RmsNormBackwardShape shape = rms_norm_backward_shape({.columns = columns,
+                                                                    .max_blocks = 300,
+                                                                    .row_bytes_of_thread = row_bytes,
+                                                                    .shared_bytes = shared_bytes,
+                                                                    .num_multiprocessors = 132});
+        ASSERT_GE(shape.teams, 1) << columns;
+        ASSERT_LE(shape.teams, kNormMaxTeams);
+        ASSERT_GE(int64_t{shape.threads} * 8, columns);
+        ASSERT_LE(shape.threads * shape.teams, kNormMaxThreads);
+        ASSERT_LE(shape.shared_bytes + kNormReservedBytes, shared_bytes);
+        ASSERT_EQ(shape.shared_bytes, shape.stages * row_bytes * shape.threads * shape.teams);
+        ASSERT_TRUE(shape.stages == 2 || 2 * row_bytes * shape.threads > shared_bytes - kNormReservedBytes);
+        ASSERT_EQ(shape.blocks, 132);
+      }
     }
-    const RmsNormBackwardShape shape = rms_norm_backward_shape(columns, 300);
-    ASSERT_EQ(shape.teams, 1) << "enough blocks";
-    ASSERT_GE(int64_t{shape.threads} * shape.vectors * 8, columns);
-    ASSERT_LE(shape.threads, kMaxTeamThreads);
-    ASSERT_TRUE(shape.rows == 1 || shape.rows == 2 || shape.rows == 4);
   }
-  EXPECT_EQ(rms_norm_backward_shape(8200, 1).vectors, 0);
-  EXPECT_EQ(rms_norm_backward_shape(100, 1).vectors, 0);
+  RmsNormBackwardRequest request{.columns = 3072,
+                                 .max_blocks = 100,
+                                 .row_bytes_of_thread = 48,
+                                 .shared_bytes = 232448,
+                                 .num_multiprocessors = 132};
+  EXPECT_EQ(rms_norm_backward_shape(request).teams, 2);
+  EXPECT_EQ(rms_norm_backward_shape(request).blocks, 100) << "each leaves a partial row";
+  for (const int64_t columns : {8200, 100}) {
+    request.columns = columns;
+    EXPECT_EQ(rms_norm_backward_shape(request).teams, 0) << columns;
+  }
 }
 
 TEST(CudaHeuristics, CrossEntropyHoldsWhatFits) {
@@ -73,20 +88,30 @@ TEST(CudaHeuristics, CrossEntropyHoldsWhatFits) {
   }
 }
 
-TEST(CudaHeuristics, AClusterHoldsItsRow) {
-  for (int64_t columns = 8; columns <= 400000; columns += 8) {
+TEST(CudaHeuristics, ARowLeavesStagesOfItsRingForTheNext) {
+  constexpr int64_t kHopperShared = 232448;
+  const auto blocks_of = [](int64_t columns, int width, int64_t shared_bytes = kHopperShared) {
+    return loss_blocks_of_row(
+        {.columns = columns, .width = width, .element_bytes = 16 / width, .shared_bytes = shared_bytes});
+  };
+  for (int64_t columns = 8; columns <= 1000000; columns += 1000) {
     for (const int width : {4, 8}) {
-      const LossCluster cluster = cross_entropy_cluster({.columns = columns, .width = width});
-      if (cluster.blocks == 0) continue;
-      ASSERT_GE(int64_t{cluster.blocks} * cluster.threads * kClusterHeldVectors * width, columns);
-      ASSERT_LE(cluster.blocks, kMaxClusterBlocks);
-      ASSERT_GT(cluster.blocks, 1) << "one block needs no cluster";
+      const int blocks = blocks_of(columns, width);
+      if (blocks == 0) continue;
+      ASSERT_LE(blocks, kMaxLossBlocks);
+      const auto vectors = static_cast<int>(columns / width);
+      const int part = loss_vectors_per_block(vectors, blocks);
+      ASSERT_GE(int64_t{part} * blocks, vectors);
+      ASSERT_LE(part * 16 / kRowStageBytes, kRowStages - kRowStagesAhead);
     }
   }
-  EXPECT_EQ(cross_entropy_cluster({.columns = 128256, .width = 8}).blocks, 8);
-  EXPECT_EQ(cross_entropy_cluster({.columns = 128256, .width = 8}).threads, 256);
-  EXPECT_EQ(cross_entropy_cluster({.columns = 32000, .width = 8}).blocks, 2);
-  EXPECT_EQ(cross_entropy_cluster({.columns = 50257, .width = 1}).blocks, 0);
+  EXPECT_EQ(blocks_of(32000, 8), 1);
+  EXPECT_EQ(blocks_of(128256, 8), 2);
+  EXPECT_EQ(blocks_of(128256, 4), 4);
+  EXPECT_EQ(blocks_of(8000, 8), 0) << "too short";
+  EXPECT_EQ(blocks_of(2000000, 8), 0) << "too long";
+  EXPECT_EQ(blocks_of(128256, 8, 101376), 0) << "no room for the ring";
+  EXPECT_EQ(loss_blocks_of_row({.columns = 50257, .width = 1, .shared_bytes = kHopperShared}), 0);
 }
 
 TEST(CudaHeuristics, TheEmbeddingGradientsGridCoversItsWork) {

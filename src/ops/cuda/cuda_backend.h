@@ -28,7 +28,7 @@ enum class MatmulSearch {
 struct KernelChoices {
   /// SwiGLU inside the MLP's products (Hopper), where a timing before the first step finds that faster.
   bool swiglu_in_products = true;
-  bool loss_in_clusters = false;  ///< cross-entropy: rows in the registers of a cluster of blocks (Hopper and later)
+  bool loss_through_ring = true;  ///< cross-entropy: rows pass through shared memory (Hopper and later)
 };
 
 struct CudaOptions {

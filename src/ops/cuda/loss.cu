@@ -15,22 +15,23 @@ template <class T, int kWidth>
 __global__ void __launch_bounds__(kLossMaxThreads, 1) cross_entropy_kernel(CrossEntropyArgs<T> args, int held_vectors);
 
 template <class T, int kWidth>
-void launch_cross_entropy(const CrossEntropyArgs<T>& args, int64_t rows, const DeviceContext& context) {
+void launch_cross_entropy(const CrossEntropyArgs<T>& args, const DeviceContext& context) {
   constexpr std::string_view kName = op::CrossEntropy<Tensor>::kName;
-  const LossCluster cluster = cross_entropy_cluster({.columns = args.columns, .width = kWidth});
-  if (context.kernels.loss_in_clusters && context.compute_capability >= 90 && cluster.blocks > 0) {
-    launch_cross_entropy_cluster(args, cluster, rows, context.stream);
+  const CrossEntropyRow row{.columns = args.columns,
+                            .width = kWidth,
+                            .element_bytes = sizeof(T),
+                            .shared_bytes = context.shared_bytes_per_block};
+  const int blocks = context.compute_capability >= 90 ? loss_blocks_of_row(row) : 0;
+  if (context.kernels.loss_through_ring && blocks > 0) {
+    launch_loss_rows(args, blocks, context);
     return;
   }
-  const CrossEntropyShape shape = cross_entropy_shape({.columns = args.columns,
-                                                       .width = kWidth,
-                                                       .element_bytes = sizeof(T),
-                                                       .shared_bytes = context.shared_bytes_per_block});
+  const CrossEntropyShape shape = cross_entropy_shape(row);
   check(cudaFuncSetAttribute(cross_entropy_kernel<T, kWidth>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              shape.shared_bytes),
         kName);
   cross_entropy_kernel<T, kWidth>
-      <<<grid_size(kName, rows), shape.threads, static_cast<size_t>(shape.shared_bytes), context.stream>>>(
+      <<<grid_size(kName, args.rows), shape.threads, static_cast<size_t>(shape.shared_bytes), context.stream>>>(
           args, shape.held_vectors);
   check_launch(kName);
 }
@@ -58,14 +59,15 @@ void CudaBackend::run(const op::CrossEntropy<Tensor>& op) {
                                    .logits = op.logits.as<T>(),
                                    .labels = op.labels.as<int32_t>(),
                                    .state = static_cast<StepState*>(op.state.data),
+                                   .rows = op.logits.rows(),
                                    .columns = static_cast<int>(op.logits.columns()),
                                    .z_coefficient = op.z_coefficient,
                                    .write_gradient = op.write_gradient};
     constexpr int kWide = 16 / static_cast<int>(sizeof(T));
     if (args.columns % kVectorWidth == 0) {
-      launch_cross_entropy<T, kWide>(args, op.logits.rows(), context_);
+      launch_cross_entropy<T, kWide>(args, context_);
     } else {
-      launch_cross_entropy<T, 1>(args, op.logits.rows(), context_);
+      launch_cross_entropy<T, 1>(args, context_);
     }
   });
 }
@@ -104,7 +106,7 @@ __global__ void __launch_bounds__(kLossMaxThreads, 1) cross_entropy_kernel(Cross
   const int threads = static_cast<int>(blockDim.x);
   if (thread == 0 && !scored) {
     args.losses[row] = 0;
-    if (label != op::kIgnoredLabel) atomicAdd(reinterpret_cast<unsigned long long*>(&args.state->bad_tokens), 1ull);
+    if (label != op::kIgnoredLabel) count_bad_token(args.state);
   }
 
   OnlineSum running;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two kernels of the cross-entropy share: one block a row (loss.cu), a cluster of blocks a row
-// (loss_cluster.cu).
+// What the two kernels of the cross-entropy share: one block a row (loss.cu), rows that pass through shared memory
+// (loss_rows_sm90.cu).
 #pragma once
-
-#include <cuda_runtime_api.h>
 
 #include <cstdint>
 
@@ -12,6 +10,8 @@
 
 namespace litespark::cuda {
 
+struct DeviceContext;
+
 template <class T>
 struct CrossEntropyArgs {
   float* losses;
@@ -19,14 +19,14 @@ struct CrossEntropyArgs {
   T* logits;
   const int32_t* labels;
   StepState* state;
+  int64_t rows;
   int columns;  // V
   float z_coefficient;
   bool write_gradient;
 };
 
-/// Needs compute capability 9.0, whole 16-byte vectors and `cluster.blocks` > 0.
+/// With `blocks` of a cluster a row, as loss_blocks_of_row says. Needs compute capability 9.0.
 template <class T>
-void launch_cross_entropy_cluster(const CrossEntropyArgs<T>& args, const LossCluster& cluster, int64_t rows,
-                                  cudaStream_t stream);
+void launch_loss_rows(const CrossEntropyArgs<T>& args, int blocks, const DeviceContext& context);
 
 }  // namespace litespark::cuda

@@ -147,9 +147,7 @@ __global__ void __launch_bounds__(kJoinedThreads) joined_gradient_kernel(JoinedA
   if (thread == 0) {
     if (args.log_sum_exp != nullptr) args.log_sum_exp[row] = log_sum_exp;
     args.losses[row] = is_scored ? log_sum_exp - label_logit : 0.0f;
-    if (!is_scored && label != op::kIgnoredLabel) {
-      atomicAdd(reinterpret_cast<unsigned long long*>(&args.state->bad_tokens), 1ull);
-    }
+    if (!is_scored && label != op::kIgnoredLabel) count_bad_token(args.state);
   }
   if (!args.write_gradient) return;
   const RowGradient<T> gradient(total, log_sum_exp, args.z_coefficient);

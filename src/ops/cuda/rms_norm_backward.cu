@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient of RMSNorm, added in place to the residual gradient. Weight gradients leave as one partial row for every 64
-// tokens and are added in order by a second kernel: no atomics.
-#include <algorithm>
-
+// Gradient of RMSNorm, added in place to the residual gradient. Weight gradients leave as a few partial rows, which a
+// second kernel adds in order: no atomics.
 #include "ops/cuda/check.h"
 #include "ops/cuda/column_sum.h"
 #include "ops/cuda/cuda_backend_impl.h"
@@ -31,8 +29,8 @@ struct BackwardArgs {
   bool first;
 };
 
-template <class R, class T, int kVectors, int kRows>
-__global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_backward_kernel(BackwardArgs<R, T> args);
+template <class R, class T>
+__global__ void __launch_bounds__(kNormMaxThreads, 1) rms_norm_backward_kernel(BackwardArgs<R, T> args, int stages);
 template <class R, class T>
 __global__ void rms_norm_backward_any_kernel(BackwardArgs<R, T> args);
 template <class R, class T>
@@ -40,56 +38,48 @@ __global__ void rms_norm_dweight_any_kernel(BackwardArgs<R, T> args);
 
 inline constexpr int kAnyThreads = 256;
 
-/// 16-byte pieces of a vector of eight elements.
-template <class T>
-inline constexpr int kPieces = static_cast<int>(sizeof(Pack<T, kVectorWidth>)) / 16;
-/// Pieces that a thread has of one row: of dy, x and dresidual.
-template <class R, class T, int kVectors>
-inline constexpr int kRowPieces = kVectors*(kPieces<T> + 2 * kPieces<R>);
-inline constexpr int kStages = 2;
-/// Whether the next rows are copied ahead into shared memory.
+/// A thread has kGroups groups of kGroupWidth neighbouring columns, apart from each other by the team's width: a warp's
+/// accesses to the stream are 16 bytes a lane and contiguous, whatever its elements.
 template <class R>
-inline constexpr bool kIsStaged = norm_backward_is_staged(sizeof(R));
+inline constexpr int kGroupWidth = 16 / static_cast<int>(sizeof(R));
+template <class R>
+inline constexpr int kGroups = kVectorWidth / kGroupWidth<R>;
 
-template <class R, class T, int kVectors, int kRows>
-void launch_held(const BackwardArgs<R, T>& args, const RmsNormBackwardShape& shape, cudaStream_t stream) {
-  constexpr std::string_view kName = op::RmsNormBackward<Tensor>::kName;
-  const int threads = shape.threads * shape.teams;
-  const int staged_bytes = kIsStaged<R> ? kStages * kRows * kRowPieces<R, T, kVectors> * threads * 16 : 0;
-  // The teams' weight gradients meet where the rows were.
-  const int gathered_bytes = shape.teams > 1 ? threads * kVectors * kVectorWidth * static_cast<int>(sizeof(float)) : 0;
-  const int shared_bytes = std::max(staged_bytes, gathered_bytes);
-  const auto kernel = rms_norm_backward_kernel<R, T, kVectors, kRows>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes), kName);
-  const unsigned grid = grid_size(kName, ceil_div(args.rows, op::kRmsNormRowsPerBlock));
-  const dim3 block(static_cast<unsigned>(shape.threads), static_cast<unsigned>(shape.teams));
-  kernel<<<grid, block, static_cast<size_t>(shared_bytes), stream>>>(args);
-}
-
+/// Bytes that a thread copies ahead of one row: of dy, x and dresidual.
 template <class R, class T>
-void launch_backward(const BackwardArgs<R, T>& args, cudaStream_t stream) {
+inline constexpr int kRowBytes = kVectorWidth* static_cast<int>(sizeof(T) + 2 * sizeof(R));
+
+/// Returns how many partial rows of the weight gradient it leaves.
+template <class R, class T>
+int64_t launch_backward(const BackwardArgs<R, T>& args, const DeviceContext& context) {
   constexpr std::string_view kName = op::RmsNormBackward<Tensor>::kName;
   const RmsNormBackwardShape shape =
-      rms_norm_backward_shape(args.columns, ceil_div(args.rows, op::kRmsNormRowsPerBlock));
-  constexpr int kHalf = sizeof(R) == 4 ? 2 : 1;
-  if (shape.vectors == 2) {
-    launch_held<R, T, 2, 1>(args, shape, stream);
-  } else if (shape.rows == 4) {
-    launch_held<R, T, 1, 4 / kHalf>(args, shape, stream);
-  } else if (shape.rows == 2) {
-    launch_held<R, T, 1, 2 / kHalf>(args, shape, stream);
-  } else {
-    const dim3 dweight_grid(grid_size(kName, ceil_div(args.rows, op::kRmsNormRowsPerBlock)),
-                            static_cast<unsigned>(ceil_div(args.columns, kAnyThreads)));
-    rms_norm_dweight_any_kernel<R, T><<<dweight_grid, kAnyThreads, 0, stream>>>(args);
-    rms_norm_backward_any_kernel<R, T><<<grid_size(kName, args.rows), kAnyThreads, 0, stream>>>(args);
+      rms_norm_backward_shape({.columns = args.columns,
+                               .max_blocks = ceil_div(args.rows, op::kRmsNormRowsPerBlock),
+                               .row_bytes_of_thread = kRowBytes<R, T>,
+                               .shared_bytes = context.shared_bytes_per_block,
+                               .num_multiprocessors = context.num_multiprocessors});
+  if (shape.teams == 0) {
+    const int64_t parts = ceil_div(args.rows, op::kRmsNormRowsPerBlock);
+    const dim3 dweight_grid(grid_size(kName, parts), static_cast<unsigned>(ceil_div(args.columns, kAnyThreads)));
+    rms_norm_dweight_any_kernel<R, T><<<dweight_grid, kAnyThreads, 0, context.stream>>>(args);
+    rms_norm_backward_any_kernel<R, T><<<grid_size(kName, args.rows), kAnyThreads, 0, context.stream>>>(args);
+    check_launch(kName);
+    return parts;
   }
+  const auto kernel = rms_norm_backward_kernel<R, T>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes), kName);
+  const dim3 block(static_cast<unsigned>(shape.threads), static_cast<unsigned>(shape.teams));
+  kernel<<<grid_size(kName, shape.blocks), block, static_cast<size_t>(shape.shared_bytes), context.stream>>>(
+      args, shape.stages);
   check_launch(kName);
+  return shape.blocks;
 }
 
 }  // namespace
 
 void CudaBackend::run(const op::RmsNormBackward<Tensor>& op) {
+  int64_t parts = 0;
   visit_residual_compute(op.kName, op.x.dtype, op.dy.dtype, [&](auto residual, auto compute) {
     using R = typename decltype(residual)::type;
     using T = typename decltype(compute)::type;
@@ -104,12 +94,12 @@ void CudaBackend::run(const op::RmsNormBackward<Tensor>& op) {
                                   .rows = op.x.rows(),
                                   .columns = static_cast<int>(op.x.columns()),
                                   .first = op.first};
-    if (args.rows > 0) launch_backward(args, context_.stream);
+    if (args.rows > 0) parts = launch_backward(args, context_);
   });
   launch_column_sum(ColumnSum{.op = op.kName,
                               .out = op.dweight.as<float>(),
                               .partials = op.partials.as<float>(),
-                              .parts = ceil_div(op.x.rows(), op::kRmsNormRowsPerBlock),
+                              .parts = parts,
                               .columns = op.x.columns(),
                               .stride = op.x.columns(),
                               .accumulate = op.accumulate},
@@ -118,142 +108,102 @@ void CudaBackend::run(const op::RmsNormBackward<Tensor>& op) {
 
 namespace {
 
-// Sums kRows values over each team at once; `shared` alternates between two buffers, so one barrier is enough.
-template <int kRows>
-__device__ void team_sums(float (&values)[kRows], float (*shared)[kMaxTeamThreads / kWarpSize]) {
+/// A barrier of the calling thread's team.
+__device__ void team_barrier() {
+  asm volatile("barrier.sync %0, %1;" ::"r"(threadIdx.y + 1), "r"(blockDim.x) : "memory");
+}
+
+// Sum over the team; `shared` alternates between two buffers, so one barrier is enough.
+__device__ float team_sum(float value, float* shared) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int num_warps = static_cast<int>(blockDim.x) / kWarpSize;
   const int first_warp = static_cast<int>(threadIdx.y) * num_warps;
-  const int warp = first_warp + static_cast<int>(threadIdx.x) / kWarpSize;
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    values[r] = warp_sum(values[r]);
-    if (lane == 0) shared[r][warp] = values[r];
-  }
-  __syncthreads();
-#pragma unroll
-  for (int r = 0; r < kRows; ++r)
-    values[r] = warp_sum<16>(lane % 16 < num_warps ? shared[r][first_warp + lane % 16] : 0.0f);
+  value = warp_sum(value);
+  if (lane == 0) shared[first_warp + static_cast<int>(threadIdx.x) / kWarpSize] = value;
+  team_barrier();
+  return warp_sum(lane < num_warps ? shared[first_warp + lane] : 0.0f);
 }
 
-/// A thread's own slots in shared memory: piece p of thread t at (p * threads + t) * 16, so that a warp's accesses are
-/// contiguous and no barrier is needed between the copy and its use.
+/// Where a thread's copies lie in shared memory: everybody's group g of a tensor's row together, so that a warp's
+/// accesses are contiguous; each thread reads only what it copied, which takes no barrier.
+template <class R, class T>
 class Slots {
  public:
-  __device__ explicit Slots(uint4* base)
-      : base_(base + threadIdx.y * blockDim.x + threadIdx.x), stride_(static_cast<int>(blockDim.x * blockDim.y)) {}
+  __device__ explicit Slots(unsigned char* base)
+      : base_(base),
+        thread_(static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x)),
+        threads_(static_cast<int>(blockDim.x * blockDim.y)) {}
 
-  template <class T>
-  __device__ void fetch(int piece, const T* source, bool exists) const {
-#pragma unroll
-    for (int p = 0; p < kPieces<T>; ++p) {
-      copy_async_16(shared_address(base_ + (piece + p) * stride_), reinterpret_cast<const uint4*>(source) + p, exists);
-    }
-  }
-  template <class T>
-  __device__ Pack<T, kVectorWidth> read(int piece) const {
-    Pack<T, kVectorWidth> pack;
-#pragma unroll
-    for (int p = 0; p < kPieces<T>; ++p) {
-      constexpr int kPart = kVectorWidth / kPieces<T>;
-      const auto part = *reinterpret_cast<const Pack<T, kPart>*>(base_ + (piece + p) * stride_);
-#pragma unroll
-      for (int i = 0; i < kPart; ++i) pack.elements[p * kPart + i] = part.elements[i];
-    }
-    return pack;
+  __device__ Pack<T, kGroupWidth<R>>& dy(int row, int group) const { return at<T>(row, 0, group); }
+  __device__ Pack<R, kGroupWidth<R>>& x(int row, int group) const { return at<R>(row, sizeof(T), group); }
+  __device__ Pack<R, kGroupWidth<R>>& dresidual(int row, int group) const {
+    return at<R>(row, sizeof(T) + sizeof(R), group);
   }
 
  private:
-  uint4* base_;
-  int stride_;
+  /// `before`: bytes a column of the tensors in front.
+  template <class E>
+  __device__ Pack<E, kGroupWidth<R>>& at(int row, size_t before, int group) const {
+    constexpr int kBytes = kGroupWidth<R> * static_cast<int>(sizeof(E));
+    const int tensor = row * kRowBytes<R, T> + kVectorWidth * static_cast<int>(before);
+    return *reinterpret_cast<Pack<E, kGroupWidth<R>>*>(base_ + tensor * threads_ +
+                                                       (group * threads_ + thread_) * kBytes);
+  }
+
+  unsigned char* base_;
+  int thread_;
+  int threads_;
 };
 
-/// What a thread holds of kRows rows.
-template <class R, class T, int kVectors, int kRows>
-struct HeldRows {
-  Pack<T, kVectorWidth> dy[kRows][kVectors];
-  Pack<R, kVectorWidth> x[kRows][kVectors];
-  Pack<R, kVectorWidth> dresidual[kRows][kVectors];
-};
+template <class E, int kWidth>
+__device__ void copy_pack(Pack<E, kWidth>& slot, const E* source, bool exists) {
+  if constexpr (sizeof slot == 16) {
+    copy_async_16(shared_address(&slot), source, exists);
+  } else {
+    static_assert(sizeof slot == 8);
+    copy_async_8(shared_address(&slot), source, exists);
+  }
+}
 
-// Starts the copies of rows `first` .. `first + kRows` into one stage; what lies outside the tensor becomes 0.
-template <class R, class T, int kVectors, int kRows>
-__device__ void fetch_rows(const BackwardArgs<R, T>& args, const Slots& slots, int stage, int64_t first, int64_t end) {
+__device__ int column_of(int group, int width) {
+  return (group * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * width;
+}
+
+// Starts the copies of a row into a stage; what lies outside of the tensor becomes 0.
+template <class R, class T>
+__device__ void fetch_row(const BackwardArgs<R, T>& args, const Slots<R, T>& slots, int stage, int64_t row,
+                          int64_t end) {
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      const int column = static_cast<int>(threadIdx.x + v * blockDim.x) * kVectorWidth;
-      const bool exists = first + r < end && column < args.columns;
-      const int64_t at = exists ? (first + r) * args.columns + column : 0;
-      const int piece = (stage * kRows + r) * kRowPieces<R, T, kVectors> + v * kRowPieces<R, T, 1>;
-      slots.fetch(piece, args.dy + at, exists);
-      slots.fetch(piece + kPieces<T>, args.x + at, exists);
-      if (!args.first) slots.fetch(piece + kPieces<T> + kPieces<R>, args.dresidual + at, exists);
-    }
+  for (int g = 0; g < kGroups<R>; ++g) {
+    const int column = column_of(g, kGroupWidth<R>);
+    const bool exists = row < end && column < args.columns;
+    const int64_t at = exists ? row * args.columns + column : 0;
+    copy_pack(slots.dy(stage, g), args.dy + at, exists);
+    copy_pack(slots.x(stage, g), args.x + at, exists);
+    if (!args.first) copy_pack(slots.dresidual(stage, g), args.dresidual + at, exists);
   }
   copy_async_commit();
 }
 
-template <class R, class T, int kVectors, int kRows>
-__device__ void read_rows(const BackwardArgs<R, T>& args, const Slots& slots, int stage,
-                          HeldRows<R, T, kVectors, kRows>& rows) {
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      const int piece = (stage * kRows + r) * kRowPieces<R, T, kVectors> + v * kRowPieces<R, T, 1>;
-      rows.dy[r][v] = slots.read<T>(piece);
-      rows.x[r][v] = slots.read<R>(piece + kPieces<T>);
-      if (args.first) {
-        rows.dresidual[r][v] = {};
-      } else {
-        rows.dresidual[r][v] = slots.read<R>(piece + kPieces<T> + kPieces<R>);
-      }
-    }
-  }
-}
-
-// The same straight from memory.
-template <class R, class T, int kVectors, int kRows>
-__device__ void load_rows(const BackwardArgs<R, T>& args, int64_t first, int64_t end,
-                          HeldRows<R, T, kVectors, kRows>& rows) {
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      rows.dy[r][v] = {};
-      rows.x[r][v] = {};
-      rows.dresidual[r][v] = {};
-      const int column = static_cast<int>(threadIdx.x + v * blockDim.x) * kVectorWidth;
-      if (first + r >= end || column >= args.columns) continue;
-      const int64_t at = (first + r) * args.columns + column;
-      rows.dy[r][v] = load_pack<kVectorWidth>(args.dy + at);
-      rows.x[r][v] = load_pack<kVectorWidth>(args.x + at);
-      if (!args.first) rows.dresidual[r][v] = load_pack<kVectorWidth>(args.dresidual + at);
-    }
-  }
-}
-
 // Adds the teams' weight gradients in order; the first team has the sum. `room` is the block's shared memory.
-template <int kVectors>
-__device__ void gather_teams(float (&dweight)[kVectors][kVectorWidth], float* room) {
+template <int kCount, int kWidth>
+__device__ void gather_teams(float (&dweight)[kCount][kWidth], float* room) {
   copy_async_wait<0>();
   __syncthreads();
-  const auto row_of = [&](unsigned team, int v) {
-    return room + ((team * kVectors + static_cast<unsigned>(v)) * blockDim.x + threadIdx.x) * kVectorWidth;
+  const auto place_of = [&](unsigned team, int g) {
+    return room + ((team * kCount + static_cast<unsigned>(g)) * blockDim.x + threadIdx.x) * kWidth;
   };
 #pragma unroll
-  for (int v = 0; v < kVectors; ++v) store_floats(row_of(threadIdx.y, v), dweight[v]);
+  for (int g = 0; g < kCount; ++g) store_floats(place_of(threadIdx.y, g), dweight[g]);
   __syncthreads();
   if (threadIdx.y > 0) return;
   for (unsigned team = 1; team < blockDim.y; ++team) {
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      float other[kVectorWidth];
-      load_floats(row_of(team, v), other);
+    for (int g = 0; g < kCount; ++g) {
+      float other[kWidth];
+      load_floats(place_of(team, g), other);
 #pragma unroll
-      for (int i = 0; i < kVectorWidth; ++i) dweight[v][i] += other[i];
+      for (int i = 0; i < kWidth; ++i) dweight[g][i] += other[i];
     }
   }
 }
@@ -266,92 +216,84 @@ __device__ void raise_gradient_abs_max(const BackwardArgs<R, T>& args, float lar
   raise_abs_max(args.abs_max, args.dresidual_cast != nullptr ? rounded<T>(stored) : stored);
 }
 
-// A block owns 64 tokens. Its teams take kRows of them at a time, in bf16 with the next kRows on their way through
-// shared memory; a thread owns kVectors vectors of the columns, with their weights and weight gradients in registers.
+// A block owns a slice of the rows. Its teams take one of them at a time, each team at its own pace, with the next one
+// on its way through shared memory; a thread owns eight columns, with their weights and weight gradients in registers.
 // Traffic a column: dy, x, dresidual read, dresidual written: 8 bytes in bf16, 14 with an f32 stream (2 more for the
-// cast copy, 2 or 4 fewer when no gradient comes from above), plus 1/16 byte of partials.
-// Why both ways: heuristics/rows.h.
-template <class R, class T, int kVectors, int kRows>
-__global__ void __launch_bounds__(kMaxTeamThreads) rms_norm_backward_kernel(BackwardArgs<R, T> args) {
-  extern __shared__ uint4 stages[];
-  __shared__ float shared[2][kRows][kMaxTeamThreads / kWarpSize];
-  const Slots slots(stages);
-  const int vectors = args.columns / kVectorWidth;
-  float weight[kVectors][kVectorWidth] = {};
-  float dweight[kVectors][kVectorWidth] = {};
+// cast copy, 2 or 4 fewer when no gradient comes from above), and 4 bytes of partials a block.
+// Tried and lost: two rows of a team at a time (1 to 4 %), a third and fourth stage (2 to 5 %: what is on its way when
+// the kernel begins and ends is not hidden), eight neighbouring f32 a thread (28 %: each access takes half of its
+// sectors).
+template <class R, class T>
+__global__ void __launch_bounds__(kNormMaxThreads, 1) rms_norm_backward_kernel(BackwardArgs<R, T> args, int stages) {
+  constexpr int kWidth = kGroupWidth<R>;
+  extern __shared__ __align__(16) unsigned char staged[];
+  __shared__ float shared[2][kNormMaxThreads / kWarpSize];
+  const Slots<R, T> slots(staged);
+  const float inverse_columns = 1.0f / static_cast<float>(args.columns);
+  float weight[kGroups<R>][kWidth] = {};
+  float dweight[kGroups<R>][kWidth] = {};
 #pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const int vector = static_cast<int>(threadIdx.x + v * blockDim.x);
-    if (vector < vectors) load_floats(args.weight + vector * kVectorWidth, weight[v]);
+  for (int g = 0; g < kGroups<R>; ++g) {
+    if (column_of(g, kWidth) < args.columns) load_floats(args.weight + column_of(g, kWidth), weight[g]);
   }
-  const int64_t begin = static_cast<int64_t>(blockIdx.x) * op::kRmsNormRowsPerBlock;
-  const int64_t end = min(begin + op::kRmsNormRowsPerBlock, args.rows);
-  const int step = kRows * static_cast<int>(blockDim.y);
-  const int ahead = kRows * static_cast<int>(threadIdx.y);
-  if constexpr (kIsStaged<R>) fetch_rows<R, T, kVectors, kRows>(args, slots, 0, begin + ahead, end);
+  const int64_t end = args.rows * (blockIdx.x + 1) / gridDim.x;
+  const int ahead = (stages - 1) * static_cast<int>(blockDim.y);
+  int64_t row = args.rows * blockIdx.x / gridDim.x + threadIdx.y;
+  if (stages == 2) fetch_row(args, slots, 0, row, end);
   int stage = 0;
+  int buffer = 0;
   float largest = 0;
 #pragma unroll 1
-  for (int64_t block_first = begin; block_first < end; block_first += step, stage ^= 1) {
-    const int64_t first = block_first + ahead;
-    if constexpr (kIsStaged<R>) fetch_rows<R, T, kVectors, kRows>(args, slots, stage ^ 1, first + step, end);
-    float rstd[kRows];
-    float dot[kRows] = {};
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) rstd[r] = first + r < end ? args.rstd[first + r] : 0.0f;
-    HeldRows<R, T, kVectors, kRows> rows;
-    if constexpr (kIsStaged<R>) {
+  for (; row < end; row += blockDim.y, buffer ^= 1, stage = stages - 1 - stage) {
+    fetch_row(args, slots, stages - 1 - stage, row + ahead, end);
+    const float rstd = args.rstd[row];
+    float dot = 0;
+    if (stages == 2) {
       copy_async_wait<1>();
-      read_rows(args, slots, stage, rows);
     } else {
-      load_rows(args, first, end, rows);
+      copy_async_wait<0>();
     }
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int g = 0; g < kGroups<R>; ++g) {
+      const Pack dy = slots.dy(stage, g);
+      const Pack x = slots.x(stage, g);
 #pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-#pragma unroll
-        for (int i = 0; i < kVectorWidth; ++i) {
-          dot[r] += weight[v][i] * rows.dy[r][v][i] * rows.x[r][v][i];
-          dweight[v][i] += rows.dy[r][v][i] * rows.x[r][v][i] * rstd[r];
-        }
+      for (int i = 0; i < kWidth; ++i) {
+        dot += weight[g][i] * dy[i] * x[i];
+        dweight[g][i] += dy[i] * x[i] * rstd;
       }
     }
-    team_sums<kRows>(dot, shared[stage]);
+    const float coefficient = team_sum(dot, shared[buffer]) * inverse_columns * rstd * rstd;
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const float coefficient = dot[r] / static_cast<float>(args.columns) * rstd[r] * rstd[r];
+    for (int g = 0; g < kGroups<R>; ++g) {
+      if (column_of(g, kWidth) >= args.columns) continue;
+      // Read again: held over the barrier, they would be too many registers for 1,024 threads.
+      const Pack dy = slots.dy(stage, g);
+      const Pack x = slots.x(stage, g);
+      Pack<R, kWidth> above{};
+      if (!args.first) above = slots.dresidual(stage, g);
+      const int64_t at = row * args.columns + column_of(g, kWidth);
+      float values[kWidth];
 #pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        keep_packed(rows.dy[r][v]);
-        keep_packed(rows.x[r][v]);
-        keep_packed(rows.dresidual[r][v]);
-        const int vector = static_cast<int>(threadIdx.x + v * blockDim.x);
-        if (vector >= vectors || first + r >= end) continue;
-        const int64_t at = (first + r) * args.columns + vector * kVectorWidth;
-        float values[kVectorWidth];
-#pragma unroll
-        for (int i = 0; i < kVectorWidth; ++i) {
-          values[i] =
-              rows.dresidual[r][v][i] + rstd[r] * (weight[v][i] * rows.dy[r][v][i] - rows.x[r][v][i] * coefficient);
-        }
-        largest = larger_magnitude(largest, values);
-        store_floats(args.dresidual + at, values);
-        if (args.dresidual_cast == nullptr) continue;
-#pragma unroll
-        for (int i = 0; i < kVectorWidth; ++i) values[i] = rounded<R>(values[i]);
-        store_floats(args.dresidual_cast + at, values);
+      for (int i = 0; i < kWidth; ++i) {
+        values[i] = above[i] + rstd * (weight[g][i] * dy[i] - x[i] * coefficient);
       }
+      largest = larger_magnitude(largest, values);
+      store_floats(args.dresidual + at, values);
+      if (args.dresidual_cast == nullptr) continue;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) values[i] = rounded<R>(values[i]);
+      store_floats(args.dresidual_cast + at, values);
     }
   }
   raise_gradient_abs_max<R, T>(args, largest);
-  if (blockDim.y > 1) gather_teams(dweight, reinterpret_cast<float*>(stages));
+  if (blockDim.y > 1) gather_teams(dweight, reinterpret_cast<float*>(staged));
   if (threadIdx.y > 0) return;
 #pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const int vector = static_cast<int>(threadIdx.x + v * blockDim.x);
-    if (vector >= vectors) continue;
-    store_floats(args.partials + static_cast<int64_t>(blockIdx.x) * args.columns + vector * kVectorWidth, dweight[v]);
+  for (int g = 0; g < kGroups<R>; ++g) {
+    const int column = column_of(g, kWidth);
+    if (column >= args.columns) continue;
+    store_floats(args.partials + static_cast<int64_t>(blockIdx.x) * args.columns + column, dweight[g]);
   }
 }
 

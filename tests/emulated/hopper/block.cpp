@@ -198,9 +198,13 @@ uint32_t rank_in_cluster() {
   return static_cast<uint32_t>(block->rank);
 }
 
+uint32_t blocks_in_cluster() {
+  return static_cast<uint32_t>(block->threads.size() / block->threads_per_block);
+}
+
 void in_block(uint32_t rank, const std::function<void()>& action) {
   const size_t own = block->rank;
-  if (rank >= block->threads.size() / block->threads_per_block) fail("a block outside of the cluster");
+  if (rank >= blocks_in_cluster()) fail("a block outside of the cluster");
   block->rank = rank;
   action();
   block->rank = own;

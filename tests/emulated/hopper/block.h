@@ -37,8 +37,9 @@ GridPlace place_in_grid();
 unsigned char* shared_memory();
 inline constexpr uint32_t kSharedBytes = 232448;
 
-/// The calling thread's block in its cluster.
+/// The calling thread's block in its cluster, and how many there are.
 uint32_t rank_in_cluster();
+uint32_t blocks_in_cluster();
 /// Does `action` with the memory and barriers of another block. It may not wait.
 void in_block(uint32_t rank, const std::function<void()>& action);
 /// A barrier of all threads of the cluster.
@@ -101,6 +102,12 @@ inline float4 make_float4(float x, float y, float z, float w) {
 }
 inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
   return {x, y, z, w};
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline unsigned long long atomicAdd(unsigned long long* place, unsigned long long value) {
+  return (*place += value) - value;
 }
 inline int min(int a, int b) {
   return a < b ? a : b;

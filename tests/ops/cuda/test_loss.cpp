@@ -11,9 +11,9 @@
 namespace litespark::test {
 namespace {
 
-/// Rows in the registers of a cluster, where the device has clusters.
-Backend& cluster_backend() {
-  static const std::unique_ptr<Backend> backend = make_cuda_backend({.kernels = {.loss_in_clusters = true}});
+/// A block a row, also where rows could pass through shared memory.
+Backend& block_backend() {
+  static const std::unique_ptr<Backend> backend = make_cuda_backend({.kernels = {.loss_through_ring = false}});
   return *backend;
 }
 
@@ -24,9 +24,9 @@ TEST(Loss, CrossEntropyKeepsTheErrorRule) {
       const auto test = loss_case(c);
       const Values truth = reference::evaluate<double>(test.op, test.inputs);
       const Values plain = reference::evaluate<float>(test.op, test.inputs);
-      for (Backend* backend : {&cuda_backend(), &cluster_backend()}) {
+      for (Backend* backend : {&cuda_backend(), &block_backend()}) {
         const Execution execution = execute_on_cuda(test, *backend);
-        expect_kernel_rule(test.name + (backend == &cuda_backend() ? "" : " in clusters"), execution, truth, plain);
+        expect_kernel_rule(test.name + (backend == &cuda_backend() ? "" : " in one block"), execution, truth, plain);
         EXPECT_EQ(execution.outputs.state.bad_tokens, 0);
       }
     }
@@ -53,7 +53,7 @@ TEST(Loss, NanLogitsGiveANanLoss) {
   for (const int64_t vocab : {20, 32, 128256}) {
     auto test = loss_case({1, vocab, DType::kBF16, 0, true, true, 1});
     test.inputs.tensors["logits"][17] = NAN;
-    for (Backend* backend : {&cuda_backend(), &cluster_backend()}) {
+    for (Backend* backend : {&cuda_backend(), &block_backend()}) {
       EXPECT_TRUE(std::isnan(execute(*backend, test).outputs.at("losses")[0])) << vocab;
     }
   }
@@ -64,7 +64,7 @@ TEST(Loss, IgnoredAndBadLabelsHaveNoGradient) {
   for (const int64_t vocab : {7, 32, 4096, 20000}) {
     auto test = loss_case({4, vocab, DType::kBF16, 0.01f, false, true, 1});
     test.inputs.tensors["labels"] = {static_cast<double>(vocab), -1, 2147483647, op::kIgnoredLabel};
-    for (Backend* backend : {&cuda_backend(), &cluster_backend()}) {
+    for (Backend* backend : {&cuda_backend(), &block_backend()}) {
       const Execution execution = execute_on_cuda(test, *backend);
       EXPECT_EQ(execution.outputs.state.bad_tokens, 3);
       for (const double loss : execution.outputs.at("losses")) ASSERT_EQ(loss, 0.0);

@@ -75,17 +75,17 @@ TEST(SmallShapes, ProductsOfALinearLayer) {
   }
 }
 
-TEST(SmallShapes, CrossEntropyInAClusterAndInOneBlock) {
-  for (const bool in_clusters : {false, true}) {
-    const auto backend = make_cuda_backend({.kernels = {.loss_in_clusters = in_clusters}});
-    OpCase<op::CrossEntropy<Tensor>> test{.name = in_clusters ? "cluster" : "block",
+TEST(SmallShapes, CrossEntropyThroughTheRingAndInOneBlock) {
+  for (const bool through_ring : {false, true}) {
+    const auto backend = make_cuda_backend({.kernels = {.loss_through_ring = through_ring}});
+    OpCase<op::CrossEntropy<Tensor>> test{.name = through_ring ? "ring" : "block",
                                           .op = {.losses = shape_only(DType::kF32, {3}),
                                                  .log_sum_exp = {},
-                                                 .logits = shape_only(DType::kBF16, {3, 20000}),
+                                                 .logits = shape_only(DType::kBF16, {3, 90000}),
                                                  .labels = shape_only(DType::kI32, {3}),
                                                  .state = state_shape()},
                                           .inputs = {}};
-    test.inputs.tensors["labels"] = {19999, op::kIgnoredLabel, 0};
+    test.inputs.tensors["labels"] = {89999, op::kIgnoredLabel, 0};
     fill_at_random(test, 3);
     expect_kernel_rule(test.name, execute(*backend, test), reference::evaluate<double>(test.op, test.inputs),
                        reference::evaluate<float>(test.op, test.inputs));

@@ -30,14 +30,28 @@ __device__ inline int num_clusters() {
   return number;
 }
 
-/// Writes two floats where block `rank` of the cluster has what this block has at `shared`; 8-byte aligned.
-__device__ inline void store_to_block(const void* shared, uint32_t rank, float first, float second) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+/// Sends two floats to where block `rank` of the cluster has what this block has at `shared`, 8-byte aligned; their
+/// bytes count on the barrier that it has at the address `barrier`.
+__device__ inline void send_to_block(uint32_t shared, uint32_t rank, float first, float second, uint32_t barrier) {
   asm volatile(
-      "{\n.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "st.shared::cluster.v2.f32 [remote], {%2, %3};\n}\n" ::"r"(address),
-      "r"(rank), "f"(first), "f"(second)
+      "{\n.reg .b32 place, full;\n"
+      "mapa.shared::cluster.u32 place, %0, %2;\n"
+      "mapa.shared::cluster.u32 full, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [place], {%3, %4}, [full];\n}\n" ::"r"(shared),
+      "r"(barrier), "r"(rank), "f"(first), "f"(second)
+      : "memory");
+}
+
+/// Waits until the phase of `parity` is complete, and sees what other blocks have sent for it.
+__device__ inline void cluster_barrier_wait(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra finished;\n"
+      "bra again;\n"
+      "finished:\n}\n" ::"r"(barrier),
+      "r"(parity)
       : "memory");
 }
 

@@ -46,6 +46,11 @@ __device__ inline void copy_async_16(uint32_t shared, const void* global, bool e
   const int bytes = exists ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
 }
+/// The same of 8 bytes, which pass through L1.
+__device__ inline void copy_async_8(uint32_t shared, const void* global, bool exists) {
+  const int bytes = exists ? 8 : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+}
 __device__ inline void copy_async_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }

@@ -5,11 +5,17 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/step_state.h"
 #include "ops/cuda/device/math.cuh"
 #include "ops/cuda/device/reduce.cuh"
 #include "ops/cuda/device/vector.cuh"
 
 namespace litespark::cuda {
+
+/// A label that is no token: the step ends with an error.
+__device__ inline void count_bad_token(StepState* state) {
+  atomicAdd(reinterpret_cast<unsigned long long*>(&state->bad_tokens), 1ull);
+}
 
 /// A running softmax: the largest logit so far and the sum of exponentials relative to it.
 struct OnlineSum {
@@ -58,11 +64,11 @@ __device__ OnlineSum merge(OnlineSum a, OnlineSum b) {
   return {largest, a.sum * rescale<T>(a.max, largest) + b.sum * rescale<T>(b.max, largest)};
 }
 
-/// The sum over the block, the same bits in every thread. `shared` holds one a warp.
-template <class T>
-__device__ OnlineSum block_merge(OnlineSum value, OnlineSum* shared) {
+/// The sum over `num_warps` warps, at most 32, the same bits in every thread; `meet` is a barrier of theirs. `shared`
+/// holds one a warp, and may be reused after the next barrier.
+template <class T, class Meet>
+__device__ OnlineSum merge_warps(OnlineSum value, OnlineSum* shared, int num_warps, Meet&& meet) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int num_warps = static_cast<int>(blockDim.x) / kWarpSize;
   for (int stage = 0; stage < 2; ++stage) {
 #pragma unroll
     for (int distance = kWarpSize / 2; distance > 0; distance /= 2) {
@@ -72,10 +78,16 @@ __device__ OnlineSum block_merge(OnlineSum value, OnlineSum* shared) {
     }
     if (stage == 1) break;
     if (lane == 0) shared[threadIdx.x / kWarpSize] = value;
-    __syncthreads();
+    meet();
     value = lane < num_warps ? shared[lane] : OnlineSum{};
   }
   return value;
+}
+
+/// The same over the block.
+template <class T>
+__device__ OnlineSum block_merge(OnlineSum value, OnlineSum* shared) {
+  return merge_warps<T>(value, shared, static_cast<int>(blockDim.x) / kWarpSize, [] { __syncthreads(); });
 }
 
 /// `running` with the elements of one vector added; rescaled only where a larger logit turned up, which is rare.

@@ -39,30 +39,31 @@ constexpr CrossEntropyShape cross_entropy_shape(const CrossEntropyRow& row) {
   return shape;
 }
 
-/// Vectors of 16 bytes that a thread of the cluster kernel keeps in registers.
-inline constexpr int kClusterHeldVectors = 8;
+/// The ring that rows pass through: stages and their size. With the barriers it is what a block of Hopper can have.
+inline constexpr int kRowStages = 14;
+inline constexpr int kRowStageBytes = 16384;
+/// Stages that are more than a row, for the next one to be on its way.
+inline constexpr int kRowStagesAhead = 4;
 /// What every device with clusters takes.
-inline constexpr int kMaxClusterBlocks = 8;
+inline constexpr int kMaxLossBlocks = 8;
+/// A stage of a shorter row is mostly empty.
+inline constexpr int64_t kMinRingRowBytes = 2 * kRowStageBytes;
 
-/// How a row is divided among the blocks of a cluster; `blocks` 0: not at all, the row is too short, too long or not
-/// made of whole vectors.
-struct LossCluster {
-  int blocks = 0;
-  int threads = 0;
-};
+/// 16-byte vectors of a row that a block of a cluster has at most; whole lines of 128 bytes.
+constexpr int loss_vectors_per_block(int vectors, int blocks) {
+  return (vectors + 8 * blocks - 1) / (8 * blocks) * 8;
+}
 
-/// The fewest blocks of 256 threads that hold the row in registers, else of 512. Small blocks, so that several rows
-/// share a multiprocessor and the reads of one overlap with the writes of another.
-constexpr LossCluster cross_entropy_cluster(const CrossEntropyRow& row) {
-  if (row.width == 1) return {};
-  const int64_t vectors = row.columns / row.width;
-  for (const int threads : {256, 512}) {
-    for (int blocks = 1; blocks <= kMaxClusterBlocks; blocks *= 2) {
-      if (int64_t{blocks} * threads * kClusterHeldVectors < vectors) continue;
-      return blocks == 1 ? LossCluster{} : LossCluster{.blocks = blocks, .threads = threads};
-    }
+/// The fewest blocks whose parts of a row leave kRowStagesAhead of the ring; 0: the row is too short, too long or not
+/// made of whole vectors, or the ring is larger than a block's shared memory.
+constexpr int loss_blocks_of_row(const CrossEntropyRow& row) {
+  if (row.width * row.element_bytes != 16 || row.columns * row.element_bytes < kMinRingRowBytes) return 0;
+  if (row.shared_bytes < kRowStages * kRowStageBytes + kLossReservedBytes) return 0;
+  const auto vectors = static_cast<int>(row.columns / row.width);
+  for (int blocks = 1; blocks <= kMaxLossBlocks; blocks *= 2) {
+    if (loss_vectors_per_block(vectors, blocks) * 16 <= (kRowStages - kRowStagesAhead) * kRowStageBytes) return blocks;
   }
-  return {};
+  return 0;
 }
 
 }  // namespace litespark::cuda

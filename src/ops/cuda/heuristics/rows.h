@@ -58,46 +58,50 @@ constexpr RowChunks row_chunks(int64_t columns) {
           .chunks = static_cast<int>(chunks)};
 }
 
-/// Shape of the RMSNorm backward kernel: vectors a thread owns and rows that are in flight together. More rows where
-/// rows are short, so that a multiprocessor always has some 64 KB under way.
-struct RmsNormBackwardShape {
-  int vectors = 0;  ///< 0: the row does not fit, take the general kernels
-  int rows = 0;     ///< of a bf16 stream; an f32 stream takes half as many, at least one
-  int threads = 0;  ///< of a team, which has `rows` rows under way
-  int teams = 1;    ///< a block, side by side on different rows
+/// Threads of a block of the RMSNorm backward kernel, its only one on a multiprocessor: what is wanted, and what
+/// registers allow. A team that shares it with no other has nothing to do while its threads wait for each other.
+inline constexpr int kNormThreads = 768;
+inline constexpr int kNormMaxThreads = 1024;
+/// Barriers of a block that teams can have: 16, of which one is everybody's.
+inline constexpr int kNormMaxTeams = 15;
+/// What the kernel takes of shared memory beside the stages.
+inline constexpr int64_t kNormReservedBytes = 2048;
+
+struct RmsNormBackwardRequest {
+  int64_t columns = 0;
+  int64_t max_blocks = 0;           ///< partial rows of the weight gradient that there is room for
+  int64_t row_bytes_of_thread = 0;  ///< what a thread copies ahead of one row
+  int64_t shared_bytes = 0;         ///< a block's limit on this device
+  int num_multiprocessors = 0;
 };
 
-/// Blocks are few, one for every 64 rows, since each leaves a partial row of the weight gradient: 8,192 rows are 128.
-/// So they are made of several teams until there are kWantedTeams, about two for every multiprocessor of an H200.
-inline constexpr int64_t kWantedTeams = 256;
-/// Shared memory that every GPU since sm_80 gives a block.
-inline constexpr int64_t kTeamSharedBytes = int64_t{96} << 10;
+/// Shape of the RMSNorm backward kernel. A block stays on its multiprocessor with an even share of the rows; its teams
+/// work side by side on different rows.
+struct RmsNormBackwardShape {
+  int threads = 0;  ///< of a team, eight columns each
+  int teams = 0;    ///< 0: the row does not fit, take the general kernels
+  int stages = 0;   ///< rows of a team that are on their way or in use: 2, or 1 where there is no room for 2
+  int shared_bytes = 0;
+  int64_t blocks = 0;
+};
 
-constexpr bool teams_fit(const RmsNormBackwardShape& shape) {
-  // Two stages of bf16 rows of dy, x and dresidual, 16 bytes a vector.
-  const int64_t staged_bytes = int64_t{2} * 3 * 16 * shape.rows * shape.vectors * shape.threads * shape.teams;
-  return shape.threads * shape.teams <= kMaxTeamThreads && staged_bytes <= kTeamSharedBytes;
-}
-
-constexpr RmsNormBackwardShape rms_norm_backward_shape(int64_t columns, int64_t blocks) {
-  if (columns % 8 != 0 || columns > 8192) return {};
-  const int64_t vectors = columns / 8;
-  RmsNormBackwardShape shape{.vectors = 1, .rows = vectors <= 128 ? 4 : 2, .threads = threads_for(vectors, 1)};
-  if (vectors > 512) shape = {.vectors = 2, .rows = 1, .threads = threads_for(vectors, 2)};
-  while (blocks * shape.teams < kWantedTeams) {
-    RmsNormBackwardShape more = shape;
-    more.teams *= 2;
-    if (!teams_fit(more)) break;
-    shape = more;
-  }
+constexpr RmsNormBackwardShape rms_norm_backward_shape(const RmsNormBackwardRequest& request) {
+  const int64_t vectors = request.columns / 8;
+  if (request.columns % 8 != 0 || vectors > kNormMaxThreads) return {};
+  RmsNormBackwardShape shape{.threads = threads_for(vectors, 1)};
+  const int64_t room = request.shared_bytes - kNormReservedBytes;
+  const int64_t fitting_teams = room / (request.row_bytes_of_thread * shape.threads);
+  if (fitting_teams == 0) return {};
+  shape.stages = fitting_teams >= 2 ? 2 : 1;
+  int64_t teams = kNormThreads / shape.threads;
+  if (teams < 2) teams = kNormMaxThreads / shape.threads;
+  if (teams > kNormMaxTeams) teams = kNormMaxTeams;
+  if (teams > fitting_teams / shape.stages) teams = fitting_teams / shape.stages;
+  shape.teams = static_cast<int>(teams);
+  // The teams' weight gradients meet where the rows were: 32 bytes a thread, fewer than a stage.
+  shape.shared_bytes = static_cast<int>(shape.stages * request.row_bytes_of_thread * shape.threads * teams);
+  shape.blocks = request.num_multiprocessors < request.max_blocks ? request.num_multiprocessors : request.max_blocks;
   return shape;
-}
-
-/// Whether the RMSNorm backward copies the next rows ahead into shared memory. With a stream of 2-byte elements that
-/// hides the barrier of each step. With 4-byte elements two stages leave room for one block a multiprocessor where
-/// registers leave room for two, and cost more than they hide (both measured on an H200).
-constexpr bool norm_backward_is_staged(int64_t stream_element_bytes) {
-  return stream_element_bytes == 2;
 }
 
 }  // namespace litespark::cuda

@@ -2,6 +2,7 @@
 // Stands in for the header of the same name: what Hopper kernels use of it.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -30,13 +31,20 @@ T from_float(float value) {
 }
 
 template <class T, int kWidth>
-struct Pack {
+struct alignas(sizeof(T) * kWidth) Pack {
   T elements[kWidth];
-  float operator[](int i) const { return to_float(elements[i]); }
+  float operator[](int i) const { return as_float(elements[i]); }
 };
 template <int kWidth, class T>
 Pack<T, kWidth> load_pack(const T* source) {
   return *reinterpret_cast<const Pack<T, kWidth>*>(source);
+}
+
+template <class T, int kWidth>
+float largest_of(const Pack<T, kWidth>& pack) {
+  float largest = pack[0];
+  for (int i = 1; i < kWidth; ++i) largest = std::fmax(largest, pack[i]);
+  return largest;
 }
 
 template <class T, int kWidth>
@@ -47,9 +55,9 @@ void load_floats(const bf16* source, float (&values)[kWidth]) {
   for (int i = 0; i < kWidth; ++i) values[i] = to_float(source[i]);
 }
 
-template <int kWidth>
-void store_floats(bf16* destination, const float (&values)[kWidth]) {
-  for (int i = 0; i < kWidth; ++i) destination[i] = to_bf16(values[i]);
+template <class T, int kWidth>
+void store_floats(T* destination, const float (&values)[kWidth]) {
+  for (int i = 0; i < kWidth; ++i) destination[i] = from_float<T>(values[i]);
 }
 
 }  // namespace litespark::cuda
