@@ -50,21 +50,6 @@ Backend& free_order_backend() {
   return *backend;
 }
 
-/// With scratch as the backend asks for.
-template <class Op>
-OpCase<Op> with_scratch(Backend& backend, OpCase<Op> test) {
-  const auto bytes = [&] {
-    const BackendSizes& sizes = backend.sizes();
-    if constexpr (requires { test.op.dqueries; }) {
-      return sizes.attention_part_backward_scratch_bytes(test.op.shape, test.op.qkv.rows(), test.op.qkv.dtype);
-    } else {
-      return sizes.attention_part_forward_scratch_bytes(test.op.shape, test.op.qkv.rows(), test.op.qkv.dtype);
-    }
-  }();
-  if (bytes > 0) test.op.scratch = shape_only(DType::kU8, {bytes});
-  return test;
-}
-
 template <class Op>
 Execution execute_part(Backend& backend, const OpCase<Op>& test) {
   return execute_twice(backend, with_scratch(backend, test));
