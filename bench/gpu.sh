@@ -41,7 +41,7 @@ build() {
   # shellcheck disable=SC2086
   cmake --preset cuda-only -B "$build" -DLITESPARK_TESTS=ON -DLITESPARK_BENCH=ON -DLITESPARK_WERROR=OFF ${GPU_CMAKE_ARGS:-} &&
     cmake --build "$build" -j "$jobs" --target litespark test_ops_cuda bench_cuda_ops bench_cuda_matmul_attention \
-      bench_cuda_gated
+      bench_cuda_gated bench_cuda_attention_parts
 }
 
 golden() {
@@ -74,6 +74,7 @@ for name in $stages; do
       stage bench_ops "$build/bench/bench_cuda_ops" "$out/ops.json"
       stage bench_matmul "$build/bench/bench_cuda_matmul_attention" "${MATMUL_BENCH:-all}" --json="$out/matmul_attention.json"
       stage bench_gated "$build/bench/bench_cuda_gated" --json="$out/gated.json"
+      stage bench_parts "$build/bench/bench_cuda_attention_parts" --json="$out/attention_parts.json"
       ;;
     train)
       # shellcheck disable=SC2086

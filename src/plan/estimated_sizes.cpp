@@ -14,6 +14,15 @@ constexpr int64_t kMaxAttentionBytes = int64_t{143771} << 17;
 constexpr int64_t kQueryTile = 64;
 constexpr int64_t kKeyTile = 128;
 
+bool runs_own_gradient(const op::AttentionShape& shape, DType compute) {
+  return compute == DType::kBF16 && !shape.has_alibi && gpu_prefers_own_attention_gradient(shape);
+}
+
+/// Sums of dQ, and two numbers a query row.
+int64_t own_gradient_bytes(const op::AttentionShape& shape, int64_t num_rows) {
+  return round_up(num_rows * shape.num_heads * 4 * (shape.head_dim + 2), 256);
+}
+
 }  // namespace
 
 bool EstimatedGpuSizes::packs_weights(DType) const {
@@ -50,9 +59,8 @@ int64_t EstimatedGpuSizes::attention_backward_scratch_bytes(const op::AttentionS
                                                             DType compute) const {
   const int64_t row_sums = num_tokens * shape.num_heads * 4;
   const int64_t portable = round_up(row_sums, 256);
-  if (compute != DType::kBF16 || shape.has_alibi) return portable;
-  if (gpu_prefers_own_attention_gradient(shape)) return round_up(row_sums * (shape.head_dim + 2), 256);
-  if (!shape.uniform) return portable;
+  if (runs_own_gradient(shape, compute)) return own_gradient_bytes(shape, num_tokens);
+  if (compute != DType::kBF16 || shape.has_alibi || !shape.uniform) return portable;
   const int64_t query_sums = row_sums * shape.head_dim;
   const int64_t grouped = shape.num_heads == shape.num_kv_heads ? 0 : query_sums;
   if (!deterministic_) return query_sums + row_sums + grouped;
@@ -62,7 +70,8 @@ int64_t EstimatedGpuSizes::attention_backward_scratch_bytes(const op::AttentionS
 }
 
 int64_t EstimatedGpuSizes::attention_part_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
-                                                                 DType) const {
+                                                                 DType compute) const {
+  if (runs_own_gradient(shape, compute)) return own_gradient_bytes(shape, num_rows);
   return round_up(num_rows * shape.num_heads * 4, 256);
 }
 

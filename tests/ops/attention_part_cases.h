@@ -213,6 +213,21 @@ inline Execution in_dtype_of(const AttentionPartCase& c, Execution execution) {
   return execution;
 }
 
+/// With scratch as the backend asks for.
+template <class Op>
+OpCase<Op> with_scratch(Backend& backend, OpCase<Op> test) {
+  const auto bytes = [&] {
+    const BackendSizes& sizes = backend.sizes();
+    if constexpr (requires { test.op.dqueries; }) {
+      return sizes.attention_part_backward_scratch_bytes(test.op.shape, test.op.qkv.rows(), test.op.qkv.dtype);
+    } else {
+      return sizes.attention_part_forward_scratch_bytes(test.op.shape, test.op.qkv.rows(), test.op.qkv.dtype);
+    }
+  }();
+  if (bytes > 0) test.op.scratch = shape_only(DType::kU8, {bytes});
+  return test;
+}
+
 /// The first rank and the last, whose chunks are furthest apart and next to each other.
 inline std::vector<int> ranks_at_the_ends(const AttentionPartCase& c) {
   return c.ranks == 1 ? std::vector<int>{0} : std::vector<int>{0, c.ranks - 1};

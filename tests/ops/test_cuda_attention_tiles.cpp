@@ -212,6 +212,24 @@ TEST(AttentionTiles, ChunksOfAllRanksShowEveryVisiblePairOnce) {
   }
 }
 
+TEST(AttentionTiles, RowsOfARankStandInTheOrderOfTheBatch) {
+  for (const int ranks : {1, 2, 3}) {
+    const ChunkedBatch batch{.ranks = ranks, .chunk_length = 5, .offsets = {}};
+    for (int rank = 0; rank < ranks; ++rank) {
+      const RankRows rows{.early = batch.chunk(rank, 0), .late = batch.chunk(rank, 1)};
+      int before = 0;
+      for (int batch_row = 0; batch_row < 10 * ranks; ++batch_row) {
+        ASSERT_EQ(rows.before(batch_row), before) << "rank " << rank << ", row " << batch_row;
+        const int chunk = batch_row / 5;
+        if (chunk != rank && chunk != 2 * ranks - 1 - rank) continue;
+        ASSERT_EQ(rows.row_of_batch(before++), batch_row) << "rank " << rank;
+      }
+      EXPECT_EQ(before, 10);
+      EXPECT_EQ(rows.before(INT_MAX), 10);
+    }
+  }
+}
+
 TYPED_TEST(AttentionTilesOf, UniformSlotsCoverEveryRowOnce) {
   constexpr int kTile = TypeParam::value;
   for (const int documents : {1, 3, 7}) {

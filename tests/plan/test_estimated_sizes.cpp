@@ -75,11 +75,15 @@ TEST(EstimatedSizes, PackedDocumentsOfOtherHeadsAndFp32NeedOneNumberAQueryRow) {
   EXPECT_EQ(sizes.attention_backward_scratch_bytes(shape, 128, DType::kBF16), 128 * 4 * 4);
 }
 
-TEST(EstimatedSizes, PartsOfAttentionNeedOneNumberAQueryRowOfTheirRank) {
-  const op::AttentionShape shape = documents(1, 8192, 4, 2, 128);
+TEST(EstimatedSizes, PartsOfAttentionNeedWhatTheirKernelTakesForTheRowsOfARank) {
+  op::AttentionShape shape = documents(1, 8192, 4, 2, 128);
   const EstimatedGpuSizes sizes(true);
   EXPECT_EQ(sizes.attention_part_forward_scratch_bytes(shape, 4096, DType::kBF16), 0);
+  EXPECT_EQ(sizes.attention_part_backward_scratch_bytes(shape, 4096, DType::kBF16), 4096 * 4 * 4 * (128 + 2));
+  EXPECT_EQ(sizes.attention_part_backward_scratch_bytes(shape, 4096, DType::kF32), 4096 * 4 * 4);
+  shape.has_alibi = true;
   EXPECT_EQ(sizes.attention_part_backward_scratch_bytes(shape, 4096, DType::kBF16), 4096 * 4 * 4);
+  EXPECT_EQ(sizes.attention_part_backward_scratch_bytes(documents(1, 8192, 4, 2, 96), 4096, DType::kBF16), 4096 * 16);
 }
 
 }  // namespace

@@ -232,8 +232,15 @@ void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
   launch_attention_backward(arguments, op.qkv.dtype, context_);
 }
 
-int64_t AttentionLibrary::part_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows, bool backward) {
-  return backward ? delta_bytes(shape, num_rows) : 0;
+bool AttentionLibrary::has_hopper_parts(const op::AttentionShape& shape, DType compute) const {
+  if (kind_ == AttentionKind::kPortable || shape.has_alibi) return false;
+  return attention_has_hopper_forward(shape.head_dim, compute, context_);  // the backward is for the same heads
+}
+
+int64_t AttentionLibrary::part_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows, DType compute,
+                                             bool backward) const {
+  if (!backward) return 0;
+  return has_hopper_parts(shape, compute) ? hopper_gradient_bytes(shape, num_rows) : delta_bytes(shape, num_rows);
 }
 
 void AttentionLibrary::run(const op::AttentionPartForward<Tensor>& op) {
@@ -242,23 +249,23 @@ void AttentionLibrary::run(const op::AttentionPartForward<Tensor>& op) {
   arguments.merged = op.out.as<float>();
   arguments.tickets = tickets_.data();
   // Three times as fast as the portable kernel where whole attention was measured; and a part has no third way.
-  const bool may_be_hopper = kind_ != AttentionKind::kPortable && !op.shape.has_alibi;
-  if (may_be_hopper && attention_has_hopper_forward(op.shape.head_dim, op.qkv.dtype, context_)) {
-    return launch_attention_forward_hopper(arguments, context_);
-  }
+  if (has_hopper_parts(op.shape, op.qkv.dtype)) return launch_attention_forward_hopper(arguments, context_);
   launch_attention_forward(arguments, op.qkv.dtype, context_);
 }
 
 void AttentionLibrary::run(const op::AttentionPartBackward<Tensor>& op) {
   if (op.qkv.rows() == 0) return;
   const int64_t scratch_bytes = op.scratch.has_value() ? op.scratch.bytes() : 0;
-  const int64_t needed = part_scratch_bytes(op.shape, op.qkv.rows(), true);
+  const int64_t needed = part_scratch_bytes(op.shape, op.qkv.rows(), op.qkv.dtype, true);
   if (scratch_bytes < needed) throw InternalError(op.kName, "scratch too small", scratch_bytes, needed);
   AttentionArguments arguments = part_arguments(op);
   arguments.out = op.out.data;
   arguments.dout = op.dout.data;
   arguments.dqueries = op.dqueries.as<float>();
   arguments.dkeys_values = op.dkeys_values.as<float>();
+  if (has_hopper_parts(op.shape, op.qkv.dtype)) {
+    return launch_attention_backward_hopper(arguments, op.scratch.data, context_);
+  }
   arguments.delta = static_cast<float*>(op.scratch.data);
   launch_attention_backward(arguments, op.qkv.dtype, context_);
 }

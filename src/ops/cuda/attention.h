@@ -50,9 +50,9 @@ class AttentionLibrary {
   bool measures(const op::AttentionForward<Tensor>& op);
   void run(const op::AttentionBackward<Tensor>& op);
 
-  /// The same of parts that context ranks share, for `num_rows` rows of a rank: our own kernels, whatever is asked for.
-  /// Forward those for Hopper where there are any, unless the portable ones are asked for.
-  static int64_t part_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows, bool backward);
+  /// The same of parts that context ranks share, for `num_rows` rows of a rank: our own kernels, whatever is asked for;
+  /// those for Hopper where there are any, unless the portable ones are asked for.
+  int64_t part_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows, DType compute, bool backward) const;
   void run(const op::AttentionPartForward<Tensor>& op);
   void run(const op::AttentionPartBackward<Tensor>& op);
 
@@ -87,6 +87,7 @@ class AttentionLibrary {
   /// Decided at the first request, while no graph is being captured; the same from then on.
   const Choice& choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward);
   Choice decide(const Request& request);
+  bool has_hopper_parts(const op::AttentionShape& shape, DType compute) const;
   /// Empty when cuDNN's plan can be used.
   bool is_faster_on_hopper(const Request& request) const;
   std::string why_not_cudnn(const Request& request, const SdpaKey& key) const;

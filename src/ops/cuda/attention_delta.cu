@@ -33,11 +33,11 @@ void launch_attention_delta(const AttentionArguments& arguments, DType dtype, co
   const int64_t items = int64_t{arguments.num_tokens} * arguments.num_on();
   visit_float_dtype("attention_backward", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch_kernel<>({.kernel = attention_delta_kernel<T>,
-                     .blocks_x = static_cast<unsigned>(ceil_div(items, kWarps)),
-                     .threads = kWarps * kWarpSize,
-                     .name = "attention_backward"},
-                    arguments, context);
+    launch_kernel({.kernel = attention_delta_kernel<T>,
+                   .blocks_x = static_cast<unsigned>(ceil_div(items, kWarps)),
+                   .threads = kWarps * kWarpSize,
+                   .name = "attention_backward"},
+                  arguments, context);
   });
 }
 

@@ -45,13 +45,12 @@ void launch(const AttentionArguments& arguments, const DeviceContext& context) {
   request.box_rows = kForwardKeys;
   const CUtensorMap keys = make_matrix_map(request);
   const ForwardGrid grid = forward_grid<kHeadDim, kIsPart>(arguments, context);
-  launch_kernel<CUtensorMap, CUtensorMap, ForwardGrid>(
-      {.kernel = attention_forward_sm90_kernel<kHeadDim, kIsPart>,
-       .blocks_x = static_cast<unsigned>(grid.blocks),
-       .threads = Shape::kThreads,
-       .shared_bytes = aligned_shared_bytes<ForwardShared<kHeadDim, kIsPart>>(),
-       .name = "attention_forward"},
-      arguments, context, queries, keys, grid);
+  launch_kernel({.kernel = attention_forward_sm90_kernel<kHeadDim, kIsPart>,
+                 .blocks_x = static_cast<unsigned>(grid.blocks),
+                 .threads = Shape::kThreads,
+                 .shared_bytes = aligned_shared_bytes<ForwardShared<kHeadDim, kIsPart>>(),
+                 .name = "attention_forward"},
+                arguments, context, queries, keys, grid);
 }
 
 template <int kHeadDim>

@@ -261,12 +261,12 @@ __global__ void attention_backward_keys_simt_kernel(const AttentionArguments arg
 template <class GetKernel>
 void launch_rows(const AttentionArguments& arguments, int num_heads, const DeviceContext& context,
                  const GetKernel& get_kernel) {
-  launch_kernel<>({.kernel = arguments.is_part() ? get_kernel(std::true_type{}) : get_kernel(std::false_type{}),
-                   .blocks_x = static_cast<unsigned>(ceil_div(arguments.num_tokens, kWarps)),
-                   .blocks_y = static_cast<unsigned>(num_heads),
-                   .threads = kWarps * kWarpSize,
-                   .name = "attention"},
-                  arguments, context);
+  launch_kernel({.kernel = arguments.is_part() ? get_kernel(std::true_type{}) : get_kernel(std::false_type{}),
+                 .blocks_x = static_cast<unsigned>(ceil_div(arguments.num_tokens, kWarps)),
+                 .blocks_y = static_cast<unsigned>(num_heads),
+                 .threads = kWarps * kWarpSize,
+                 .name = "attention"},
+                arguments, context);
 }
 
 void require_head_dim(const AttentionArguments& arguments) {

@@ -53,12 +53,12 @@ class CudaSizes final : public BackendSizes {
     return attention_.scratch_bytes(shape, num_tokens, compute, true);
   }
   int64_t attention_part_forward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
-                                               DType) const override {
-    return AttentionLibrary::part_scratch_bytes(shape, num_rows, false);
+                                               DType compute) const override {
+    return attention_.part_scratch_bytes(shape, num_rows, compute, false);
   }
   int64_t attention_part_backward_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows,
-                                                DType) const override {
-    return AttentionLibrary::part_scratch_bytes(shape, num_rows, true);
+                                                DType compute) const override {
+    return attention_.part_scratch_bytes(shape, num_rows, compute, true);
   }
 
  private:

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention_ops.h"
 
+#include <gtest/gtest.h>
+
 #include <array>
+#include <cmath>
 #include <map>
 #include <string>
 
@@ -9,6 +12,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "ops/cuda/attention_portable.h"
+#include "ops/cuda/heuristics/attention_gradient.h"
 
 namespace litespark::cuda {
 namespace {
@@ -89,10 +93,48 @@ test::Values run_forward(const test::OpCase<Op>& test, const Launch& launch) {
   return memory.outputs();
 }
 
-void run_backward(AttentionArguments arguments, DType dtype) {
+/// Whole attention or a part, by `launch(arguments, dtype)`.
+template <class Op, class Launch>
+test::Values run_backward(const test::OpCase<Op>& test, const Launch& launch) {
+  HostMemory memory(test.inputs);
+  const auto op = test.op.map(memory);
+  AttentionArguments arguments;
+  if constexpr (requires { op.part; }) {
+    arguments = part_arguments(op);
+    arguments.out = op.out.data;
+    arguments.dqueries = op.dqueries.template as<float>();
+    arguments.dkeys_values = op.dkeys_values.template as<float>();
+  } else {
+    arguments = whole_arguments(op);
+    arguments.dqkv = op.dqkv.data;
+  }
+  arguments.dout = op.dout.data;
+  launch(arguments, op.qkv.dtype);
+  return memory.outputs();
+}
+
+/// By two blocks, which run one after another: the first takes all slots, the second finds none.
+void run_hopper_forward(AttentionArguments arguments, DType /*dtype*/) {
+  std::array<int32_t, 2> tickets = {};
+  arguments.tickets = tickets.data();
+  launch_attention_forward_hopper(arguments, {.num_multiprocessors = 2});
+  if (tickets != std::array<int32_t, 2>{}) throw InternalError("attention", "tickets are left", tickets[0], 0);
+}
+
+void run_portable_backward(AttentionArguments arguments, DType dtype) {
   std::vector<float> delta(static_cast<size_t>(arguments.num_heads * arguments.num_tokens));
   arguments.delta = delta.data();
   launch_attention_backward(arguments, dtype, {});
+}
+
+/// Over scratch that is NaN at first.
+template <class Op>
+test::Values run_hopper_backward(const test::OpCase<Op>& test, bool ordered) {
+  return run_backward(test, [&](const AttentionArguments& arguments, DType /*dtype*/) {
+    const int64_t bytes = gradient_scratch(arguments.num_tokens, arguments.num_heads, arguments.head_dim).bytes;
+    std::vector<uint4> scratch(static_cast<size_t>(bytes / 16), {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff});
+    launch_attention_backward_hopper(arguments, scratch.data(), {.deterministic = ordered});
+  });
 }
 
 }  // namespace
@@ -103,18 +145,6 @@ test::Values run_portable(const test::OpCase<op::AttentionForward<Tensor>>& test
 test::Values run_portable(const test::OpCase<op::AttentionPartForward<Tensor>>& test) {
   return run_forward(test, [](const auto& arguments, DType dtype) { launch_attention_forward(arguments, dtype, {}); });
 }
-namespace {
-
-/// By two blocks, which run one after another: the first takes all slots, the second finds none.
-void run_hopper_forward(AttentionArguments arguments, DType /*dtype*/) {
-  std::array<int32_t, 2> tickets = {};
-  arguments.tickets = tickets.data();
-  launch_attention_forward_hopper(arguments, {.num_multiprocessors = 2});
-  if (tickets != std::array<int32_t, 2>{}) throw InternalError("attention", "tickets are left", tickets[0], 0);
-}
-
-}  // namespace
-
 test::Values run_hopper(const test::OpCase<op::AttentionForward<Tensor>>& test) {
   return run_forward(test, run_hopper_forward);
 }
@@ -123,25 +153,36 @@ test::Values run_hopper(const test::OpCase<op::AttentionPartForward<Tensor>>& te
 }
 
 test::Values run_portable(const test::OpCase<op::AttentionBackward<Tensor>>& test) {
-  HostMemory memory(test.inputs);
-  const auto op = test.op.map(memory);
-  AttentionArguments arguments = whole_arguments(op);
-  arguments.dout = op.dout.data;
-  arguments.dqkv = op.dqkv.data;
-  run_backward(arguments, op.qkv.dtype);
-  return memory.outputs();
+  return run_backward(test, run_portable_backward);
+}
+test::Values run_portable(const test::OpCase<op::AttentionPartBackward<Tensor>>& test) {
+  return run_backward(test, run_portable_backward);
 }
 
-test::Values run_portable(const test::OpCase<op::AttentionPartBackward<Tensor>>& test) {
-  HostMemory memory(test.inputs);
-  const auto op = test.op.map(memory);
-  AttentionArguments arguments = part_arguments(op);
-  arguments.out = op.out.data;
-  arguments.dout = op.dout.data;
-  arguments.dqueries = op.dqueries.as<float>();
-  arguments.dkeys_values = op.dkeys_values.as<float>();
-  run_backward(arguments, op.qkv.dtype);
-  return memory.outputs();
+test::Values run_hopper(const test::OpCase<op::AttentionBackward<Tensor>>& test, bool ordered) {
+  return run_hopper_backward(test, ordered);
+}
+test::Values run_hopper(const test::OpCase<op::AttentionPartBackward<Tensor>>& test, bool ordered) {
+  return run_hopper_backward(test, ordered);
+}
+
+void clear_off_heads(const test::AttentionCase& c, int64_t columns, std::vector<double>& matrix) {
+  const auto clear = [&](int64_t head) {
+    for (int64_t row = 0; row < c.rows(); ++row) {
+      for (int d = 0; d < c.dim; ++d) {
+        double& value = matrix[static_cast<size_t>(row * columns + head * c.dim + d)];
+        ASSERT_TRUE(std::isnan(value)) << "head " << head;
+        value = 0;
+      }
+    }
+  };
+  for (const int head : c.off_heads) clear(head);
+  const int group = c.heads / c.kv_heads;
+  for (int kv_head = 0; kv_head < c.kv_heads && columns > c.out_columns(); ++kv_head) {
+    if (c.gates().num_on(kv_head * group, group) > 0) continue;
+    clear(c.heads + kv_head);
+    clear(c.heads + c.kv_heads + kv_head);
+  }
 }
 
 }  // namespace litespark::cuda

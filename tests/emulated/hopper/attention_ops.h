@@ -2,7 +2,10 @@
 // Attention kernels, whole, on the CPU: an op of the tests runs as the CUDA backend would run it.
 #pragma once
 
+#include <vector>
+
 #include "core/op/attention.h"
+#include "ops/attention_cases.h"
 #include "support/op_case.h"
 
 namespace litespark::cuda {
@@ -13,8 +16,14 @@ test::Values run_portable(const test::OpCase<op::AttentionBackward<Tensor>>& tes
 test::Values run_portable(const test::OpCase<op::AttentionPartForward<Tensor>>& test);
 test::Values run_portable(const test::OpCase<op::AttentionPartBackward<Tensor>>& test);
 
-/// The Hopper forward: bf16 heads of 64 and 128.
+/// The Hopper kernels: bf16 heads of 64 and 128. `ordered`: dQ is summed in a fixed order.
 test::Values run_hopper(const test::OpCase<op::AttentionForward<Tensor>>& test);
 test::Values run_hopper(const test::OpCase<op::AttentionPartForward<Tensor>>& test);
+test::Values run_hopper(const test::OpCase<op::AttentionBackward<Tensor>>& test, bool ordered = true);
+test::Values run_hopper(const test::OpCase<op::AttentionPartBackward<Tensor>>& test, bool ordered = true);
+
+/// Zeros in the columns of heads that are off, of keys and values too where the matrix [rows, columns] has them. The
+/// kernels leave them alone, as their caller clears them: NaN is expected there.
+void clear_off_heads(const test::AttentionCase& c, int64_t columns, std::vector<double>& matrix);
 
 }  // namespace litespark::cuda

@@ -78,17 +78,6 @@ TEST(EmulatedPortableAttention, WholeAttention) {
                   reference::evaluate<double>(backward.op, backward.inputs).at("dqkv"), 2e-2);
 }
 
-/// Of the columns of heads that are off nobody writes any: the caller clears them.
-void clear_unwritten(const AttentionCase& c, int64_t columns, int first_head, std::vector<double>& values) {
-  for (int64_t row = 0; row < c.rows(); ++row) {
-    for (int d = 0; d < c.dim; ++d) {
-      double& value = values[static_cast<size_t>(row * columns + int64_t{first_head} * c.dim + d)];
-      ASSERT_TRUE(std::isnan(value)) << "head " << first_head;
-      value = 0;
-    }
-  }
-}
-
 TEST(EmulatedPortableAttention, HeadsThatAreOffGetNoBlock) {
   for (const AttentionCase& c :
        {AttentionCase{
@@ -98,16 +87,8 @@ TEST(EmulatedPortableAttention, HeadsThatAreOffGetNoBlock) {
     const auto backward = c.backward(2);
     std::vector<double> out = cuda::run_portable(forward).at("out");
     std::vector<double> dqkv = cuda::run_portable(backward).at("dqkv");
-    for (const int head : c.off_heads) {
-      clear_unwritten(c, c.out_columns(), head, out);
-      clear_unwritten(c, c.qkv_columns(), head, dqkv);
-    }
-    const int group = c.heads / c.kv_heads;
-    for (int kv_head = 0; kv_head < c.kv_heads; ++kv_head) {
-      if (c.gates().num_on(kv_head * group, group) > 0) continue;
-      clear_unwritten(c, c.qkv_columns(), c.heads + kv_head, dqkv);
-      clear_unwritten(c, c.qkv_columns(), c.heads + c.kv_heads + kv_head, dqkv);
-    }
+    cuda::clear_off_heads(c, c.out_columns(), out);
+    cuda::clear_off_heads(c, c.qkv_columns(), dqkv);
     expect_near_all("out", out, reference::evaluate<double>(forward.op, forward.inputs).at("out"), 1e-2);
     expect_near_all("dqkv", dqkv, reference::evaluate<double>(backward.op, backward.inputs).at("dqkv"), 2e-2);
   }

@@ -3,6 +3,10 @@
 // time, and all parts make up whole attention and its gradient.
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "ops/attention_part_cases.h"
 #include "ops/cuda/attention_cases.h"
@@ -27,23 +31,28 @@ std::vector<AttentionPartCase> gpu_part_cases() {
   }
   for (const int dim : {64, 128}) {
     cases.push_back({{.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {1536}, .dtype = DType::kBF16}, 3});
+    cases.push_back(
+        {{.heads = 3, .kv_heads = 1, .dim = dim, .window = 150, .lengths = {1100}, .dtype = DType::kBF16}, 2});
+    cases.push_back({{.heads = 2,
+                      .kv_heads = 2,
+                      .dim = dim,
+                      .lengths = {1, 700, 130, 65, 64},
+                      .tail_rows = 300,
+                      .dtype = DType::kBF16},
+                     2});
   }
   return cases;
 }
 
-/// The part's kernels with scratch as the backend asks for.
+/// Adds up gradients as they come.
+Backend& free_order_backend() {
+  static const std::unique_ptr<Backend> backend = make_cuda_backend({.deterministic = false});
+  return *backend;
+}
+
 template <class Op>
-Execution execute_part(Backend& backend, OpCase<Op> test) {
-  const auto bytes = [&] {
-    const BackendSizes& sizes = backend.sizes();
-    if constexpr (requires { test.op.dqueries; }) {
-      return sizes.attention_part_backward_scratch_bytes(test.op.shape, test.op.qkv.rows(), test.op.qkv.dtype);
-    } else {
-      return sizes.attention_part_forward_scratch_bytes(test.op.shape, test.op.qkv.rows(), test.op.qkv.dtype);
-    }
-  }();
-  if (bytes > 0) test.op.scratch = shape_only(DType::kU8, {bytes});
-  return execute_twice(backend, test);
+Execution execute_part(Backend& backend, const OpCase<Op>& test) {
+  return execute_twice(backend, with_scratch(backend, test));
 }
 
 /// Log-sum-exps, where -infinity stands for no key at all.
@@ -85,7 +94,9 @@ TEST(AttentionPart, ThePortableForwardKeepsTheErrorRuleToo) {
   expect_forward_rule(portable_backend());
 }
 
-TEST(AttentionPart, BackwardKeepsTheErrorRule) {
+/// `execute(test)` runs a case.
+template <class Execute>
+void expect_backward_rule(const Execute& execute) {
   for (const AttentionPartCase& c : gpu_part_cases()) {
     const Values inputs = c.whole.backward(1).inputs;
     for (const int rank : ranks_at_the_ends(c)) {
@@ -94,12 +105,27 @@ TEST(AttentionPart, BackwardKeepsTheErrorRule) {
         if (!test.op.first) {
           test.inputs.tensors["dqueries"] = random_normal(DType::kF32, c.rows() * c.whole.out_columns(), 9);
         }
-        expect_gradient_rule(test.name, in_dtype_of(c, execute_part(cuda_backend(), test)),
+        expect_gradient_rule(test.name, in_dtype_of(c, execute(test)),
                              reference::evaluate<double>(test.op, test.inputs),
                              reference::evaluate<float>(test.op, test.inputs));
       }
     }
   }
+}
+
+TEST(AttentionPart, BackwardKeepsTheErrorRule) {
+  expect_backward_rule([](const auto& test) { return execute_part(cuda_backend(), test); });
+}
+
+TEST(AttentionPart, ThePortableBackwardKeepsTheErrorRuleToo) {
+  expect_backward_rule([](const auto& test) { return execute_part(portable_backend(), test); });
+}
+
+TEST(AttentionPart, BackwardInFreeOrderKeepsTheErrorRule) {
+  expect_backward_rule([](const auto& test) {
+    Backend& backend = free_order_backend();
+    return execute(backend, with_scratch(backend, test));
+  });
 }
 
 TEST(AttentionPart, PartsOfAllRanksMakeUpWholeAttention) {
@@ -137,10 +163,68 @@ TEST(AttentionPart, AQueryThatSeesNoKeyOfAPartKeepsItsBits) {
   }
 }
 
+TEST(AttentionPart, AQueryThatSeesNoKeyOfAPartKeepsItsGradientAndItsKeysHaveNone) {
+  for (const int dim : {16, 24, 64, 128}) {
+    const AttentionPartCase c{
+        {.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {70, 70, 70, 70}, .dtype = DType::kBF16}, 2};
+    auto test = c.backward(c.whole.backward(5).inputs, 0, 1, false);
+    test.inputs.tensors["dqueries"] = random_normal(DType::kF32, c.rows() * c.whole.out_columns(), 1);
+    const std::vector<double> none(static_cast<size_t>(c.rows() * c.kv_columns()), 0.0);
+    expect_exact(test.name, execute_part(cuda_backend(), test),
+                 {.tensors = {{"dqueries", test.inputs.at("dqueries")}, {"dkeys_values", none}}, .state = {}});
+  }
+}
+
+// More blocks than multiprocessors, so that blocks start while others wait for their turn.
+TEST(AttentionPart, BackwardGivesTheSameBitsInFiftyRuns) {
+  Backend& backend = cuda_backend();
+  for (const int dim : {64, 128}) {
+    const AttentionPartCase c{
+        {.heads = 16, .kv_heads = 8, .dim = dim, .lengths = {3000, 2000, 600}, .dtype = DType::kBF16}, 2};
+    Values inputs = c.whole.inputs(3);
+    inputs.tensors["out"] = random_normal(DType::kBF16, c.whole.rows() * c.whole.out_columns(), 4);
+    inputs.tensors["dout"] = random_normal(DType::kBF16, c.whole.rows() * c.whole.out_columns(), 5);
+    inputs.tensors["log_sum_exp"].assign(static_cast<size_t>(c.whole.heads * c.whole.rows()), 8.0);
+    for (const auto& [query_rank, key_rank] : {std::pair(0, 0), {1, 0}, {0, 1}}) {
+      const auto test = with_scratch(backend, c.backward(inputs, query_rank, key_rank, true));
+      CaseMemory memory(backend, test.inputs, test.aliases);
+      const auto bound = test.op.map(memory);
+      std::vector<std::byte> first;
+      for (int run = 0; run < 50; ++run) {
+        backend.run(bound);
+        std::vector<std::byte> bytes;
+        for (const Tensor& tensor : {bound.dqueries, bound.dkeys_values}) {
+          const size_t before = bytes.size();
+          bytes.resize(before + static_cast<size_t>(tensor.bytes()));
+          backend.copy_to_host(bytes.data() + before, tensor.data, tensor.bytes());
+        }
+        if (run == 0) first = bytes;
+        ASSERT_EQ(bytes, first) << "run " << run << ", " << test.name;
+      }
+    }
+  }
+}
+
 TEST(AttentionPart, BackwardWithoutItsScratchIsRefused) {
-  const AttentionPartCase c{{.dim = 16, .lengths = {64}}, 2};
-  const auto test = c.backward(c.whole.backward(7).inputs, 1, 0, true);
-  EXPECT_THROW(execute(cuda_backend(), test), InternalError);
+  for (const int dim : {16, 64}) {
+    const AttentionPartCase c{{.dim = dim, .lengths = {64}, .dtype = DType::kBF16}, 2};
+    const auto test = c.backward(c.whole.backward(7).inputs, 1, 0, true);
+    EXPECT_THROW(execute(cuda_backend(), test), InternalError);
+  }
+}
+
+// Sums of dQ are what the Hopper kernels have in their scratch and the portable ones have not.
+TEST(AttentionPart, BackwardTakesTheHopperKernelsWhereThereAreAny) {
+  op::AttentionShape shape = AttentionCase{.heads = 2, .kv_heads = 1, .dim = 128, .lengths = {512}}.shape();
+  const auto bytes = [&](Backend& backend, DType compute) {
+    return backend.sizes().attention_part_backward_scratch_bytes(shape, 512, compute);
+  };
+  const int64_t portable = bytes(portable_backend(), DType::kBF16);
+  EXPECT_EQ(bytes(cuda_backend(), DType::kF32), portable);
+  if (cuda_backend().name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
+  EXPECT_GE(bytes(cuda_backend(), DType::kBF16), 128 * portable);
+  shape.has_alibi = true;
+  EXPECT_EQ(bytes(cuda_backend(), DType::kBF16), portable);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Attention, the products and the newer streaming kernels on the smallest shapes that reach each of their paths: what
 // compute-sanitizer, which slows a kernel a hundred times, can run through in seconds (tools/gpu_sanitize.sh). Each
 // case keeps its error rule here too.
+#include "ops/attention_part_cases.h"
 #include "ops/cuda/attention_cases.h"
 #include "ops/cuda/linear_cases.h"
 #include "reference/loss.h"
@@ -46,6 +47,21 @@ TEST(SmallShapes, AttentionOnHopper) {
   for (const int dim : {64, 128}) {
     expect_attention_rule(*backend, {.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {130, 1}, .tail_rows = 2});
     expect_attention_rule(*backend, {.heads = 1, .kv_heads = 1, .dim = dim, .window = 70, .lengths = {200}});
+  }
+}
+
+TEST(SmallShapes, PartsOfAttention) {
+  for (const int dim : {16, 64, 128}) {
+    const AttentionPartCase c{{.heads = 2,
+                               .kv_heads = 1,
+                               .dim = dim,
+                               .window = 100,
+                               .lengths = {150, 1, 60},
+                               .tail_rows = 45,
+                               .dtype = DType::kBF16},
+                              2};
+    expect_whole_attention(
+        c, [](const auto& test) { return execute(cuda_backend(), with_scratch(cuda_backend(), test)).outputs; });
   }
 }
 

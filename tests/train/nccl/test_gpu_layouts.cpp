@@ -188,6 +188,11 @@ std::vector<Layout> layouts_of_two(DType compute) {
                  layout.accumulation = 2;
                  layout.records = true;
                }),
+          make("shared micro-batches off every tile",
+               [](Layout& layout) {
+                 layout.options.context_ranks = 2;
+                 layout.options.batch = {.num_tokens = 500, .max_documents = 2, .max_length = 250};
+               }),
           make("shared micro-batches and gradients",
                [](Layout& layout) {
                  layout.options.context_ranks = 2;

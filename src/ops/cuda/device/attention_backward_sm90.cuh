@@ -12,40 +12,16 @@
 // of those that dP leaves.
 #pragma once
 
-#include "core/op/attention.h"
+#include "ops/cuda/device/attention_gradient_work.cuh"
 #include "ops/cuda/device/hopper_tile.cuh"
 #include "ops/cuda/device/turns.cuh"
 #include "ops/cuda/device/wgmma.cuh"
-#include "ops/cuda/heuristics/attention_gradient.h"
 
 namespace litespark::cuda {
 
 inline constexpr int kGradientStages = 2;
 
-/// Parts of the scratch, as gradient_scratch lays them out.
-struct GradientBuffers {
-  float* dqueries = nullptr;
-  float* statistics = nullptr;
-  int32_t* last_query = nullptr;
-  int32_t* first_key_tile = nullptr;
-  int32_t* turns = nullptr;
-  int32_t* ticket = nullptr;
-};
-
-struct GradientArguments {
-  bf16* dqkv = nullptr;
-  GradientBuffers buffers;
-  GradientOrder order;
-  int num_tokens = 0;
-  int num_heads = 0;
-  int num_kv_heads = 0;
-  float scale = 0;
-  op::HeadGates gates;
-
-  __device__ int group() const { return num_heads / num_kv_heads; }
-};
-
-/// Copies of tiles: of 128 rows of qkv, and of a query tile's rows of qkv and dout.
+/// Copies of tiles: of 128 rows of qkv (of a part: of keys_values), and of a query tile's rows of qkv and dout.
 struct GradientMaps {
   const CUtensorMap& keys;
   const CUtensorMap& queries;
@@ -73,24 +49,6 @@ struct GradientShared {
   int num_heads;  ///< of its group, that are on
 };
 
-/// What a block works on.
-struct GradientBlock {
-  int key_tile = 0;
-  TileRange query_tiles;
-
-  __device__ int first_key() const { return key_tile * kGradientKeyTile; }
-};
-
-template <int kHeadDim>
-__device__ GradientBlock gradient_block(const GradientArguments& arguments, int slot) {
-  const GradientOrder::Work work = arguments.order.work(slot);
-  const int end = (work.key_tile + 1) * kGradientKeyTile;
-  const int last_key = (end < arguments.num_tokens ? end : arguments.num_tokens) - 1;
-  const int last_query = arguments.buffers.last_query[last_key];
-  return {.key_tile = work.key_tile,
-          .query_tiles = gradient_query_tiles(work.key_tile, last_query, gradient_query_tile(kHeadDim))};
-}
-
 template <int kHeadDim>
 __device__ void init_barriers(GradientShared<kHeadDim>& shared) {
   barrier_init(shared_address(&shared.keys_full), 1);
@@ -109,13 +67,13 @@ __device__ void init_barriers(GradientShared<kHeadDim>& shared) {
 }
 
 /// One thread: loads the block's keys and values, then keeps the rings of queries and output gradients full.
-template <int kHeadDim>
+template <int kHeadDim, bool kIsPart>
 __device__ void load_steps(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
                            const GradientMaps& maps, const GradientBlock& block) {
   constexpr int kQueries = gradient_query_tile(kHeadDim);
   constexpr uint32_t kTileBytes = kQueries * kHeadDim * 2;
   constexpr uint32_t kStatisticsBytes = 2 * kQueries * 4;
-  const int key_column = (arguments.num_heads + shared.kv_head) * kHeadDim;
+  const int key_column = ((kIsPart ? 0 : arguments.num_heads) + shared.kv_head) * kHeadDim;
   barrier_expect(shared_address(&shared.keys_full), 2 * kGradientKeyTile * kHeadDim * 2);
   load_rows<kGradientKeyTile, kHeadDim>(shared.keys, maps.keys, {.column = key_column, .row = block.first_key()},
                                         &shared.keys_full);
@@ -237,15 +195,6 @@ __device__ void issue_dqueries(float (&sum)[32], uint32_t dscores, uint32_t keys
   }
 }
 
-/// The queries that a thread's two keys see, counted from its first column of a query tile: column 8 j + e is visible
-/// to row r when first[r] <= 8 j + e <= last[r].
-struct VisibleColumns {
-  int first[2];
-  int last[2];
-
-  __device__ bool sees(int half, int column) const { return column >= first[half] && column <= last[half]; }
-};
-
 /// Zeros where the key does not see the query.
 template <int kCount>
 __device__ void mask_columns(float (&values)[kCount], const VisibleColumns& visible) {
@@ -324,63 +273,43 @@ __device__ void wait_for_dscores(GradientShared<kHeadDim>& shared, int step) {
   barrier_wait(shared_address(&shared.dscores_full[step & 1]), static_cast<uint32_t>((step >> 1) & 1));
 }
 
-/// Where a consuming thread stands.
-struct GradientThread {
-  int warpgroup = 0;
-  int warp_row = 0;  ///< of its warp's first key in the tile
-  int first_key = 0;
-  int last_query[2] = {-1, -1};
-
-  __device__ GradientThread(const GradientArguments& arguments, const GradientBlock& block)
-      : warpgroup(__shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0) - 1),
-        warp_row(warpgroup * 64 + static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpSize * 16),
-        first_key(block.first_key() + warp_row + static_cast<int>(threadIdx.x) % kWarpSize / 4) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int key = first_key + 8 * half;
-      if (key < arguments.num_tokens) last_query[half] = arguments.buffers.last_query[key];
-    }
-  }
-
-  /// Of the query tile that starts at row `first_query`.
-  __device__ VisibleColumns visible(int first_query) const {
-    const int column = first_query + 2 * (static_cast<int>(threadIdx.x) % 4);
-    return {.first = {first_key - column, first_key + 8 - column},
-            .last = {last_query[0] - column, last_query[1] - column}};
-  }
-};
-
-/// Writes a warp's dK and dV through its own rows of the keys' and values' tiles, which nobody reads any more.
-template <int kHeadDim>
+/// Writes a warp's dK and dV, in bf16 through its own rows of the keys' and values' tiles, which nobody reads any more.
+template <int kHeadDim, bool kIsPart>
 __device__ void store_key_gradients(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
                                     const GradientBlock& block, int warp_row, const float (&dkeys)[kHeadDim / 2],
                                     const float (&dvalues)[kHeadDim / 2]) {
-  const int64_t stride = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim;
+  const int64_t stride = key_gradient_stride<kHeadDim, kIsPart>(arguments);
   const int first = block.first_key() + warp_row;
   const int rows = arguments.num_tokens - first;
-  bf16* const destination = arguments.dqkv + first * stride + (arguments.num_heads + shared.kv_head) * kHeadDim;
-  const int staging = warp_row * kPanelRowBytes;
-  store_accumulators<kGradientKeyTile, kHeadDim>(destination, stride, rows, dkeys, {arguments.scale, arguments.scale},
-                                                 reinterpret_cast<unsigned char*>(shared.keys) + staging);
-  store_accumulators<kGradientKeyTile, kHeadDim>(destination + arguments.num_kv_heads * kHeadDim, stride, rows, dvalues,
-                                                 {1.0f, 1.0f},
-                                                 reinterpret_cast<unsigned char*>(shared.values) + staging);
+  auto* const destination = key_gradients_of<kIsPart>(arguments) + first * stride +
+                            ((kIsPart ? 0 : arguments.num_heads) + shared.kv_head) * kHeadDim;
+  if constexpr (kIsPart) {
+    store_accumulators<kHeadDim>(destination, stride, rows, dkeys, arguments.scale);
+    store_accumulators<kHeadDim>(destination + arguments.num_kv_heads * kHeadDim, stride, rows, dvalues, 1.0f);
+  } else {
+    const int staging = warp_row * kPanelRowBytes;
+    store_accumulators<kGradientKeyTile, kHeadDim>(destination, stride, rows, dkeys, {arguments.scale, arguments.scale},
+                                                   reinterpret_cast<unsigned char*>(shared.keys) + staging);
+    store_accumulators<kGradientKeyTile, kHeadDim>(destination + arguments.num_kv_heads * kHeadDim, stride, rows,
+                                                   dvalues, {1.0f, 1.0f},
+                                                   reinterpret_cast<unsigned char*>(shared.values) + staging);
+  }
 }
 
 /// A warpgroup's 64 keys against all steps of the block; there is at least one. dQ of a step is computed in the next
 /// one, so the two warpgroups never stop for each other's dS and may stand half a step apart: the products of one cover
 /// what the other does without tensor cores.
-template <int kHeadDim>
+template <int kHeadDim, bool kIsPart>
 __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
                               const GradientBlock& block) {
   constexpr int kQueries = gradient_query_tile(kHeadDim);
-  const GradientThread thread(arguments, block);
+  const GradientThread<kIsPart> thread(arguments, block);
   const int lane_column = 2 * (static_cast<int>(threadIdx.x) % 4);
   const uint32_t half_rows = static_cast<uint32_t>(thread.warpgroup * 64 * kPanelRowBytes);
   const uint32_t keys = shared_address(shared.keys);
   const uint32_t values = shared_address(shared.values);
   const float scale_log2 = arguments.scale * kLog2E;
-  const int first_unmasked = block.first_key() + kGradientKeyTile - 1;
+  const int first_unmasked = first_unmasked_query<kIsPart>(arguments, block);
   const int last_unmasked = arguments.buffers.last_query[block.first_key()];
   const int steps = (block.query_tiles.end - block.query_tiles.begin) * shared.num_heads;
 
@@ -414,7 +343,7 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
     wgmma_commit();
     rebuild_probabilities(scores, statistics, scale_log2);
     const bool masked = first_query < first_unmasked || first_query + kQueries - 1 > last_unmasked;
-    if (masked) mask_columns(scores, thread.visible(first_query));
+    if (masked) mask_columns(scores, thread.visible(arguments, first_query));
     hold_registers(scores);
     barrier_wait(shared_address(&shared.douts_full[stage]), state.full_parity());
     wgmma_wait<0>();
@@ -429,7 +358,7 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
     wgmma_wait<0>();
     hold_registers(gradients);
     differentiate(gradients, scores, statistics + kQueries);
-    if (masked) mask_columns(gradients, thread.visible(first_query));
+    if (masked) mask_columns(gradients, thread.visible(arguments, first_query));
     pack_operand(packed, gradients);
     pack_operand(probabilities, scores);
     store_dscores<kQueries>(shared_address(shared.dscores[step % 2]), packed, thread.warp_row);
@@ -473,26 +402,30 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
   hold_registers(dqueries);
   hand_over_dqueries(shared, thread.warpgroup, steps - 1, dqueries);
   named_barrier<1, kConsumerThreads>();
-  store_key_gradients(shared, arguments, block, thread.warp_row, dkeys, dvalues);
+  store_key_gradients<kHeadDim, kIsPart>(shared, arguments, block, thread.warp_row, dkeys, dvalues);
 }
 
-/// Keys that no query sees: rows of no document. By the consumers.
-template <int kHeadDim>
+/// Keys that no query sees: rows of no document, and in a part those that are later than all queries or too early for
+/// them. By the consumers.
+template <int kHeadDim, bool kIsPart>
 __device__ void clear_key_gradients(const GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
                                     const GradientBlock& block) {
-  const int64_t stride = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim;
+  constexpr int kElements = kIsPart ? 4 : 8;
+  constexpr int kChunks = kHeadDim / kElements;
+  const int64_t stride = key_gradient_stride<kHeadDim, kIsPart>(arguments);
   const int rows = min(kGradientKeyTile, arguments.num_tokens - block.first_key());
-  bf16* const keys = arguments.dqkv + block.first_key() * stride + (arguments.num_heads + shared.kv_head) * kHeadDim;
+  auto* const keys = key_gradients_of<kIsPart>(arguments) + block.first_key() * stride +
+                     ((kIsPart ? 0 : arguments.num_heads) + shared.kv_head) * kHeadDim;
   const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads;
-  for (int i = thread; i < rows * kHeadDim / 8; i += kConsumerThreads) {
-    bf16* const chunk = keys + i / (kHeadDim / 8) * stride + i % (kHeadDim / 8) * 8;
+  for (int i = thread; i < rows * kChunks; i += kConsumerThreads) {
+    auto* const chunk = keys + i / kChunks * stride + i % kChunks * kElements;
     *reinterpret_cast<uint4*>(chunk) = make_uint4(0, 0, 0, 0);
     *reinterpret_cast<uint4*>(chunk + arguments.num_kv_heads * kHeadDim) = make_uint4(0, 0, 0, 0);
   }
 }
 
 /// The whole block: 384 threads.
-template <int kHeadDim, bool kOrdered>
+template <int kHeadDim, bool kOrdered, bool kIsPart>
 __device__ void attention_gradient_block(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
                                          const GradientMaps& maps) {
   if (threadIdx.x == 0) {
@@ -502,17 +435,17 @@ __device__ void attention_gradient_block(GradientShared<kHeadDim>& shared, const
     init_barriers(shared);
   }
   __syncthreads();
-  const GradientBlock block = gradient_block<kHeadDim>(arguments, shared.slot);
+  const GradientBlock block = gradient_block<kHeadDim, kIsPart>(arguments, shared.slot);
   const bool has_steps = block.query_tiles.begin < block.query_tiles.end;
   const int role = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {
     give_registers<40>();
-    if (has_steps && threadIdx.x == 0) load_steps(shared, arguments, maps, block);
+    if (has_steps && threadIdx.x == 0) load_steps<kHeadDim, kIsPart>(shared, arguments, maps, block);
     if (has_steps && threadIdx.x == kWarpSize) add_dqueries<kHeadDim, kOrdered>(shared, arguments, block);
   } else {
     take_registers<232>();
-    if (!has_steps) return clear_key_gradients<kHeadDim>(shared, arguments, block);
-    consume_steps(shared, arguments, block);
+    if (!has_steps) return clear_key_gradients<kHeadDim, kIsPart>(shared, arguments, block);
+    consume_steps<kHeadDim, kIsPart>(shared, arguments, block);
   }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the Hopper attention backward does row by row, one block a query tile and head: before, the statistics in the
-// order that its blocks copy them, and which queries see which key; afterwards, the summed dQ in bf16.
+// order that its blocks copy them, and which queries see which key; afterwards, the summed dQ in bf16, or, of a part
+// that context ranks share, in addition to what other parts left.
 #pragma once
 
 #include "ops/cuda/attention_portable.h"
 #include "ops/cuda/device/attention_backward_sm90.cuh"
+#include "ops/cuda/device/attention_parts.cuh"
 #include "ops/cuda/device/document_tile.cuh"
 
 namespace litespark::cuda {
@@ -32,6 +34,29 @@ __device__ inline RowSight row_sight(const DocumentTable& table, int row, int wi
           .first_key = starts_later ? row - window + 1 : document.begin};
 }
 
+/// The last row of a part's queries that sees key `row`; less than GradientSight::first_query_of(row) where none does.
+/// It only grows with the row.
+__device__ inline int last_query_of_part(const AttentionArguments& arguments, const DocumentTable& table, int row) {
+  const int key = rows_of_rank(arguments, arguments.part.key_rank).row_of_batch(row);
+  const int last = row_sight(table, key, arguments.window).last_query;
+  return rows_of_rank(arguments, arguments.part.query_rank).before(last + 1) - 1;
+}
+
+/// The first key tile of a part whose block visits the query tile of `rows` rows from `first_row` on: that of the first
+/// key which the tile's first row that may see any does see. All tiles behind it that start early enough visit it too.
+__device__ inline int first_key_tile_of_part(const AttentionArguments& arguments, const DocumentTable& table,
+                                             int first_row, int rows) {
+  const GradientSight sight = gradient_sight(arguments.part, arguments.num_tokens);
+  const int end = min(first_row + rows, arguments.num_tokens);
+  const int row = first_row > sight.first_query ? first_row : sight.first_query;
+  if (row >= end) return kNoKeyTile;
+  const int query = rows_of_rank(arguments, arguments.part.query_rank).row_of_batch(row);
+  if (query >= document_rows(table)) return kNoKeyTile;
+  const int first_key = row_sight(table, query, arguments.window).first_key;
+  const int key = rows_of_rank(arguments, arguments.part.key_rank).before(first_key);
+  return key < sight.num_keys ? key / kGradientKeyTile : kNoKeyTile;
+}
+
 /// sum over d of dout * out, the same in the kHeadDim / 8 neighbouring threads of a row.
 template <int kHeadDim>
 __device__ float row_delta(const AttentionArguments& arguments, int64_t token, int head) {
@@ -51,7 +76,7 @@ __device__ float row_delta(const AttentionArguments& arguments, int64_t token, i
 
 /// Statistics of one tile and the head of block `slot` among those that are on; the tile's sights; clears turns and
 /// ticket, and in free order the sum of dQ.
-template <int kHeadDim>
+template <int kHeadDim, bool kIsPart>
 __device__ void prepare_gradient_rows(const AttentionArguments& arguments, const DocumentTable& table,
                                       const GradientBuffers& buffers, int tile, int slot, bool clears_sum) {
   constexpr int kQueries = gradient_query_tile(kHeadDim);
@@ -75,9 +100,16 @@ __device__ void prepare_gradient_rows(const AttentionArguments& arguments, const
     statistics[kQueries + row] = delta;
   }
   if (slot == 0 && thread < kQueries && tile * kQueries + thread < arguments.num_tokens) {
-    const RowSight sight = row_sight(table, tile * kQueries + thread, arguments.window);
-    buffers.last_query[tile * kQueries + thread] = sight.last_query;
-    if (thread == 0) buffers.first_key_tile[tile] = sight.first_key / kGradientKeyTile;
+    if constexpr (kIsPart) {
+      buffers.last_query[tile * kQueries + thread] = last_query_of_part(arguments, table, tile * kQueries + thread);
+      if (thread == 0) {
+        buffers.first_key_tile[tile] = first_key_tile_of_part(arguments, table, tile * kQueries, kQueries);
+      }
+    } else {
+      const RowSight sight = row_sight(table, tile * kQueries + thread, arguments.window);
+      buffers.last_query[tile * kQueries + thread] = sight.last_query;
+      if (thread == 0) buffers.first_key_tile[tile] = sight.first_key / kGradientKeyTile;
+    }
   }
   if (thread == 0) {
     buffers.turns[item] = 0;
@@ -86,6 +118,15 @@ __device__ void prepare_gradient_rows(const AttentionArguments& arguments, const
   if (!clears_sum) return;
   float4* const sum = reinterpret_cast<float4*>(buffers.dqueries + item * kGradientTileFloats);
   for (int i = thread; i < kGradientTileFloats / 4; i += kGradientRowThreads) sum[i] = make_float4(0, 0, 0, 0);
+}
+
+/// Where four neighbouring numbers of a query tile's sum belong: two here, two eight rows below.
+template <int kHeadDim>
+__device__ GradientFragment sum_fragment(int quad) {
+  constexpr int kHalf = kGradientTileFloats / 8;
+  const GradientFragment at = gradient_fragment(quad % kHalf);
+  return {.row = at.row + (kHeadDim == 64 ? quad / kHalf * 64 : 0),
+          .column = at.column + (kHeadDim == 64 ? 0 : quad / kHalf * 64)};
 }
 
 /// Shared memory of finish_gradient_rows: a query tile in rows.
@@ -112,12 +153,9 @@ __device__ void finish_gradient_rows(const AttentionArguments& arguments, const 
 #pragma unroll
     for (int i = 0; i < kGradientTileFloats / 4 / kGradientRowThreads; ++i) {
       const int quad = i * kGradientRowThreads + thread;
-      constexpr int kHalf = kGradientTileFloats / 8;
-      const GradientFragment at = gradient_fragment(quad % kHalf);
-      const int row = at.row + (kHeadDim == 64 ? quad / kHalf * 64 : 0);
-      const int column = at.column + (kHeadDim == 64 ? 0 : quad / kHalf * 64);
+      const GradientFragment at = sum_fragment<kHeadDim>(quad);
       const float4 value = sum[quad];
-      uint32_t* const word = reinterpret_cast<uint32_t*>(shared.elements + row * kPitch + column);
+      uint32_t* const word = reinterpret_cast<uint32_t*>(shared.elements + at.row * kPitch + at.column);
       word[0] = pack_bf16(value.x * arguments.scale, value.y * arguments.scale);
       word[8 * kPitch / 2] = pack_bf16(value.z * arguments.scale, value.w * arguments.scale);
     }
@@ -133,6 +171,43 @@ __device__ void finish_gradient_rows(const AttentionArguments& arguments, const 
     if (row < rows) value = *reinterpret_cast<const uint4*>(shared.elements + row * kPitch + column);
     bf16* const dqkv = static_cast<bf16*>(arguments.dqkv);
     *reinterpret_cast<uint4*>(dqkv + token * arguments.qkv_stride() + head * kHeadDim + column) = value;
+  }
+}
+
+/// The same of a part: adds to `dqueries`, or, where it is the first part, writes them, with zeros where nothing is
+/// seen.
+template <int kHeadDim>
+__device__ void add_gradient_rows(const AttentionArguments& arguments, const DocumentTable& table,
+                                  const GradientBuffers& buffers, int tile, int slot) {
+  constexpr int kQueries = gradient_query_tile(kHeadDim);
+  const bool has_sum = buffers.first_key_tile[tile] != kNoKeyTile;
+  if (!has_sum && !arguments.first) return;
+  const int head = arguments.query_head(slot);
+  const int64_t item = int64_t{head} * tiles_of<kQueries>(arguments.num_tokens) + tile;
+  const float4* const sum = reinterpret_cast<const float4*>(buffers.dqueries + item * kGradientTileFloats);
+  const int first = tile * kQueries;
+  const int written = arguments.num_tokens - first;
+  const int summed =
+      has_sum ? rows_of_rank(arguments, arguments.part.query_rank).before(document_rows(table)) - first : 0;
+  float* const destination = arguments.dqueries + first * arguments.out_stride() + head * kHeadDim;
+#pragma unroll 4
+  for (int i = 0; i < kGradientTileFloats / 4 / kGradientRowThreads; ++i) {
+    const int quad = i * kGradientRowThreads + static_cast<int>(threadIdx.x);
+    const GradientFragment at = sum_fragment<kHeadDim>(quad);
+    const float4 value = at.row < summed ? sum[quad] : make_float4(0, 0, 0, 0);
+    const float2 shares[2] = {make_float2(value.x, value.y), make_float2(value.z, value.w)};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = at.row + 8 * half;
+      if (row >= written || (row >= summed && !arguments.first)) continue;
+      float2* const pair = reinterpret_cast<float2*>(destination + row * arguments.out_stride() + at.column);
+      float2 total = arguments.first ? make_float2(0, 0) : *pair;
+      if (row < summed) {
+        total.x += arguments.scale * shares[half].x;
+        total.y += arguments.scale * shares[half].y;
+      }
+      *pair = total;
+    }
   }
 }
 

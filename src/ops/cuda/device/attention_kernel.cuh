@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launch of a portable attention kernel, and nothing else: the tests that run kernels on the CPU have their own.
+// The launch of one of our attention kernels, and nothing else: the tests that run kernels on the CPU have their own.
 #pragma once
 
 #include <string_view>
@@ -10,18 +10,17 @@
 
 namespace litespark::cuda {
 
-template <class... Maps>
+template <class Arguments, class... Maps>
 struct AttentionKernelOf {
-  void (*kernel)(AttentionArguments, Maps...) = nullptr;
+  void (*kernel)(Arguments, Maps...) = nullptr;
   unsigned blocks_x = 1, blocks_y = 1, blocks_z = 1;
   int threads = 0;
   int shared_bytes = 0;  ///< of launched_shared()
   std::string_view name;
 };
-using AttentionKernel = AttentionKernelOf<>;
 
-template <class... Maps>
-void launch_kernel(const AttentionKernelOf<Maps...>& launch, const AttentionArguments& arguments,
+template <class Arguments, class... Maps>
+void launch_kernel(const AttentionKernelOf<Arguments, Maps...>& launch, const Arguments& arguments,
                    const DeviceContext& context, const Maps&... maps) {
   if (launch.shared_bytes > context.shared_bytes_per_block) {
     throw DeviceError(launch.name, "this device has too little shared memory a block", context.shared_bytes_per_block,

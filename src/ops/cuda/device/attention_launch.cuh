@@ -57,14 +57,14 @@ struct TileLaunch {
 
 /// One block of kAttentionThreads a (tile, head), and chunk of a part.
 inline void launch_tiles(const TileLaunch& launch, const AttentionArguments& arguments, const DeviceContext& context) {
-  launch_kernel<>({.kernel = launch.kernel,
-                   .blocks_x = tile_blocks(arguments),
-                   .blocks_y = static_cast<unsigned>(launch.num_heads),
-                   .blocks_z = arguments.is_part() ? kChunksOfRank : 1u,
-                   .threads = kAttentionThreads,
-                   .shared_bytes = launch.shared_bytes,
-                   .name = launch.name},
-                  arguments, context);
+  launch_kernel({.kernel = launch.kernel,
+                 .blocks_x = tile_blocks(arguments),
+                 .blocks_y = static_cast<unsigned>(launch.num_heads),
+                 .blocks_z = arguments.is_part() ? kChunksOfRank : 1u,
+                 .threads = kAttentionThreads,
+                 .shared_bytes = launch.shared_bytes,
+                 .name = launch.name},
+                arguments, context);
 }
 
 /// Launches the form of a backward kernel that loads the next tile while it works on one, where two stages fit in a

@@ -31,6 +31,9 @@ __device__ inline RowChunk query_chunk(const AttentionArguments& arguments, int 
 __device__ inline RowChunk key_chunk(const AttentionArguments& arguments, int half) {
   return chunk_of_rank(arguments, arguments.part.key_rank, half);
 }
+__device__ inline RankRows rows_of_rank(const AttentionArguments& arguments, int rank) {
+  return {.early = chunk_of_rank(arguments, rank, 0), .late = chunk_of_rank(arguments, rank, 1)};
+}
 
 /// The tile of queries (or of keys) of block `slot`, `half` being the chunk of a part.
 template <bool kIsPart, int kTile = kAttentionTile>

@@ -80,4 +80,18 @@ __device__ void store_accumulators(bf16* destination, int64_t stride, int rows, 
   }
 }
 
+/// The same in f32, times one factor, straight from registers.
+template <int kHeadDim>
+__device__ void store_accumulators(float* destination, int64_t stride, int rows, const float (&sum)[kHeadDim / 2],
+                                   float factor) {
+  const int lane = unknown_value(static_cast<int>(threadIdx.x) % kWarpSize);
+#pragma unroll
+  for (int i = 0; i < kHeadDim / 2; i += 2) {
+    const int row = accumulator_row(0, lane, i);
+    if (row >= rows) continue;
+    *reinterpret_cast<float2*>(destination + row * stride + accumulator_column(lane, i)) =
+        make_float2(sum[i] * factor, sum[i + 1] * factor);
+  }
+}
+
 }  // namespace litespark::cuda

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "core/op/attention.h"
 #include "ops/cuda/heuristics/attention_tiles.h"
 
 namespace litespark::cuda {
@@ -21,12 +22,37 @@ constexpr int gradient_query_tile(int head_dim) {
 }
 inline constexpr int kGradientTileFloats = 128 * 64;
 
+/// Which rows of queries may see which rows of keys at all, by their order in the micro-batch; documents and windows
+/// leave some of these. Of whole attention, or of a part that context ranks share: there, every key that some query may
+/// see comes before the same queries.
+struct GradientSight {
+  static constexpr int kOwnRow = -1;
+  int num_keys = 0;           ///< those behind are later than all queries
+  int first_query = kOwnRow;  ///< the first that may see a key; kOwnRow: the one of the key's own row
+
+  constexpr int first_query_of(int key) const { return first_query == kOwnRow ? key : first_query; }
+};
+
+/// Of a part whose tensors have `num_rows` rows.
+constexpr GradientSight gradient_sight(const op::ContextPart& part, int num_rows) {
+  if (part.query_rank == part.key_rank) return {.num_keys = num_rows};
+  if (part.query_rank > part.key_rank) return {.num_keys = num_rows / 2, .first_query = 0};
+  return {.num_keys = num_rows, .first_query = num_rows / 2};
+}
+
 /// Query tiles of `query_tile` rows that see some key of `key_tile`, `last_query` being the last row that sees the
 /// tile's last key (-1: no documents).
 constexpr TileRange gradient_query_tiles(int key_tile, int last_query, int query_tile) {
   const int begin = key_tile * kGradientKeyTile / query_tile;
   const int end = last_query < 0 ? 0 : last_query / query_tile + 1;
   return {.begin = begin, .end = end > begin ? end : begin};
+}
+/// The same of a part, the tile's last key being one of those that some query may see.
+constexpr TileRange gradient_query_tiles(int key_tile, const GradientSight& sight, int last_query, int query_tile) {
+  const int first_key = key_tile * kGradientKeyTile;
+  const int first_query = sight.first_query_of(first_key);
+  if (first_key >= sight.num_keys || last_query < first_query) return {};
+  return {.begin = first_query / query_tile, .end = last_query / query_tile + 1};
 }
 
 /// Which (key tile, head of keys) the block that starts as number `slot` owns, and the order of additions to a query
@@ -60,7 +86,8 @@ struct GradientOrder {
     return {.key_tile = chain / num_kv_heads * tiles + position, .kv_head = chain % num_kv_heads};
   }
 
-  /// How many blocks add to a query tile before `key_tile` does, `first` being the first key tile that it sees.
+  /// How many blocks add to a query tile before `key_tile` does, `first` being the first key tile that it sees: all
+  /// from that one on until the last do.
   static constexpr int turn(int key_tile, int first) { return key_tile - first; }
 };
 
@@ -99,12 +126,15 @@ constexpr GradientOrder gradient_order(const GradientOrderRequest& request) {
   return order;
 }
 
+/// Of a query tile that sees no key of a part: nobody writes its sum.
+inline constexpr int kNoKeyTile = -1;
+
 /// Byte offsets of the parts of the scratch, each a multiple of 256; linear in the tokens.
 struct GradientScratch {
   int64_t dqueries = 0;        ///< f32 [H, query tiles, kGradientTileFloats], in the order of gradient_fragment
   int64_t statistics = 0;      ///< f32 [H, query tiles, 2, rows]: log-sum-exp times log2(e), then delta
   int64_t last_query = 0;      ///< i32 [N]: the last row that sees this key
-  int64_t first_key_tile = 0;  ///< i32 [query tiles]: the first key tile that the tile's first row sees
+  int64_t first_key_tile = 0;  ///< i32 [query tiles]: the first key tile that the tile sees, or kNoKeyTile
   int64_t turns = 0;           ///< i32 [H, query tiles]: additions done
   int64_t ticket = 0;          ///< i32: blocks started
   int64_t bytes = 0;

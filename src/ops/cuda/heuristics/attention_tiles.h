@@ -102,6 +102,23 @@ constexpr ChunkRows rows_in_chunk(const RowChunk& chunk, int document_begin, int
   return {.first = first, .length = end > first ? end - first : 0, .begin = chunk.row + (first - chunk.first)};
 }
 
+/// The rows of a context rank's tensors: its chunks, which follow each other there as they do in the micro-batch.
+struct RankRows {
+  RowChunk early, late;
+
+  constexpr int row_of_batch(int row) const {
+    return row < late.row ? early.first + row : late.first + (row - late.row);
+  }
+  /// How many of them come before row `end` of the micro-batch.
+  constexpr int before(int end) const { return rows_before(early, end) + rows_before(late, end); }
+
+ private:
+  static constexpr int rows_before(const RowChunk& chunk, int end) {
+    const int rows = end - chunk.first;
+    return rows < 0 ? 0 : rows < chunk.length ? rows : chunk.length;
+  }
+};
+
 /// What a document's rows in one chunk of queries see of its rows in a chunk of keys that is not a later one.
 template <int kTile, int kKeyTile = kTile>
 constexpr CausalBandOf<kTile, kKeyTile> band_of(const ChunkRows& queries, const ChunkRows& keys, int window) {

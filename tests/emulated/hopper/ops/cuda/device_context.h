@@ -8,6 +8,7 @@ struct DeviceContext {
   int shared_bytes_per_block = 232448;
   int compute_capability = 90;
   int num_multiprocessors = 1;
+  bool deterministic = true;
 };
 
 }  // namespace litespark::cuda

@@ -11,18 +11,17 @@
 
 namespace litespark::cuda {
 
-template <class... Maps>
+template <class Arguments, class... Maps>
 struct AttentionKernelOf {
-  void (*kernel)(AttentionArguments, Maps...) = nullptr;
+  void (*kernel)(Arguments, Maps...) = nullptr;
   unsigned blocks_x = 1, blocks_y = 1, blocks_z = 1;
   int threads = 0;
   int shared_bytes = 0;
   std::string_view name;
 };
-using AttentionKernel = AttentionKernelOf<>;
 
-template <class... Maps>
-void launch_kernel(const AttentionKernelOf<Maps...>& launch, const AttentionArguments& arguments,
+template <class Arguments, class... Maps>
+void launch_kernel(const AttentionKernelOf<Arguments, Maps...>& launch, const Arguments& arguments,
                    const DeviceContext& context, const Maps&... maps) {
   if (launch.shared_bytes > context.shared_bytes_per_block) {
     throw InternalError(launch.name, "too little shared memory", context.shared_bytes_per_block, launch.shared_bytes);
