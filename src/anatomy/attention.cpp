@@ -198,8 +198,8 @@ AttentionSpeed measure_attention(Backend& backend, const MeasureOptions& options
       .shape = shape};
   backend.prepare(forward);
   backend.prepare(backward);
-  return {.forward_seconds = time_runs(backend, options.seconds, [&] { backend.run(forward); }).best_seconds,
-          .backward_seconds = time_runs(backend, options.seconds, [&] { backend.run(backward); }).best_seconds};
+  return {.forward_seconds = time_runs(backend, options.seconds, [&] { backend.run(forward); }).median_seconds,
+          .backward_seconds = time_runs(backend, options.seconds, [&] { backend.run(backward); }).median_seconds};
 }
 
 /// Time of a call in which only the first heads of every four are on.

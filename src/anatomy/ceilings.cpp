@@ -24,10 +24,9 @@ double measure_matmul(Backend& backend, const MeasureOptions& options, int64_t r
                       int64_t out_features) {
   ProbeMatmul product(backend, options.compute,
                       {.rows = rows, .in_features = in_features, .out_features = out_features});
-  product.set_x(std::vector<float>(static_cast<size_t>(rows * in_features), 0.5f));
-  product.set_weight(std::vector<float>(static_cast<size_t>(in_features * out_features), 0.25f));
+  product.set_random();
   const Timing timing = time_runs(backend, options.seconds, [&] { product.run(); });
-  return 2.0 * real(rows) * real(in_features) * real(out_features) / timing.best_seconds;
+  return 2.0 * real(rows) * real(in_features) * real(out_features) / timing.median_seconds;
 }
 
 double Ceilings::matmul_flops_per_second() const {

@@ -103,6 +103,7 @@ MatmulPeak measure_matmul_peak(Executor& executor, double seconds) {
 
 double measure_matmul_rate(Backend& backend, DType compute, double seconds) {
   ProbeMatmul product(backend, compute, {.rows = kRows, .in_features = kFeatures, .out_features = kFeatures});
+  product.set_random();
   const double start = monotonic_seconds();
   double best = 0;
   do {

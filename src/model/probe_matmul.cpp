@@ -6,6 +6,7 @@
 
 #include "core/bf16.h"
 #include "core/error.h"
+#include "core/rng.h"
 
 namespace litespark {
 namespace {
@@ -26,6 +27,19 @@ std::vector<float> filled(int64_t rows, int64_t columns, int64_t (*at)(int64_t, 
     for (int64_t k = 0; k < columns; ++k) {
       values[static_cast<size_t>(row * columns + k)] = static_cast<float>(at(row, k));
     }
+  }
+  return values;
+}
+
+constexpr uint64_t kProbeStream = 0x70726f6265;
+/// Numbers drawn; longer operands repeat them.
+constexpr size_t kDrawn = size_t{1} << 18;
+
+std::vector<float> normal_values(int64_t count, uint64_t first) {
+  const RandomStream random(1, kProbeStream);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = i < kDrawn ? static_cast<float>(random.normal(first + i)) : values[i - kDrawn];
   }
   return values;
 }
@@ -88,6 +102,11 @@ void ProbeMatmul::set_weight(const std::vector<float>& values) {
                                       .weight = f32_weight_,
                                       .form = op::PackForm::kForward,
                                       .compute_bf16 = compute_ == DType::kBF16});
+}
+
+void ProbeMatmul::set_random() {
+  set_x(normal_values(product_.x.num_elements(), 0));
+  set_weight(normal_values(product_.in_features * product_.out_features, kDrawn));
 }
 
 void ProbeMatmul::run() {

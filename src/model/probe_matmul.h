@@ -24,6 +24,9 @@ class ProbeMatmul {
   /// Row-major values that `compute` holds exactly.
   void set_x(const std::vector<float>& values);
   void set_weight(const std::vector<float>& values);
+  /// Standard normal numbers in both: equal ones would spare a GPU the switching that real ones cost, and show rates
+  /// at a clock that no training has.
+  void set_random();
   void run();
   /// Waits for the device.
   std::vector<float> y() const;

@@ -9,6 +9,8 @@
 namespace litespark::cuda {
 namespace {
 
+constexpr int64_t kHopperShared = 232448;
+
 TEST(CudaHeuristics, AHeldRowFitsItsTeam) {
   for (int64_t columns = 1; columns <= 20000; ++columns) {
     if (!row_is_held(columns)) continue;
@@ -37,7 +39,7 @@ TEST(CudaHeuristics, ChunksCoverARowOnce) {
 }
 
 TEST(CudaHeuristics, NormBackwardShapesCoverTheRowWithinTheDevicesLimits) {
-  for (const int64_t shared_bytes : {232448, 166912, 101376}) {  // of sm_90, sm_80 and sm_89
+  for (const int64_t shared_bytes : {kHopperShared, int64_t{166912}, int64_t{101376}}) {  // then sm_80 and sm_89
     for (const int64_t row_bytes : {48, 80, 96}) {
       for (int64_t columns = 8; columns <= 8192; columns += 8) {
         const RmsNormBackwardShape shape = rms_norm_backward_shape({.columns = columns,
@@ -70,7 +72,6 @@ TEST(CudaHeuristics, NormBackwardShapesCoverTheRowWithinTheDevicesLimits) {
 }
 
 TEST(CudaHeuristics, CrossEntropyHoldsWhatFits) {
-  constexpr int64_t kHopperShared = 232448;
   const CrossEntropyShape llama3 =
       cross_entropy_shape({.columns = 128256, .width = 8, .element_bytes = 2, .shared_bytes = kHopperShared});
   EXPECT_EQ(llama3.threads, 1024);
@@ -89,7 +90,6 @@ TEST(CudaHeuristics, CrossEntropyHoldsWhatFits) {
 }
 
 TEST(CudaHeuristics, ARowLeavesStagesOfItsRingForTheNext) {
-  constexpr int64_t kHopperShared = 232448;
   const auto blocks_of = [](int64_t columns, int width, int64_t shared_bytes = kHopperShared) {
     return loss_blocks_of_row(
         {.columns = columns, .width = width, .element_bytes = 16 / width, .shared_bytes = shared_bytes});
