@@ -90,28 +90,30 @@ TEST(CudaHeuristics, CrossEntropyHoldsWhatFits) {
 }
 
 TEST(CudaHeuristics, ARowLeavesStagesOfItsRingForTheNext) {
-  const auto blocks_of = [](int64_t columns, int width, int64_t shared_bytes = kHopperShared) {
-    return loss_blocks_of_row(
+  const auto ring_of = [](int64_t columns, int width, int64_t shared_bytes = kHopperShared) {
+    return loss_ring_of_row(
         {.columns = columns, .width = width, .element_bytes = 16 / width, .shared_bytes = shared_bytes});
   };
   for (int64_t columns = 8; columns <= 1000000; columns += 1000) {
     for (const int width : {4, 8}) {
-      const int blocks = blocks_of(columns, width);
-      if (blocks == 0) continue;
-      ASSERT_LE(blocks, kMaxLossBlocks);
+      const LossRing ring = ring_of(columns, width);
+      if (ring.blocks == 0) continue;
+      ASSERT_LE(ring.blocks, kMaxLossBlocks);
       const auto vectors = static_cast<int>(columns / width);
-      const int part = loss_vectors_per_block(vectors, blocks);
-      ASSERT_GE(int64_t{part} * blocks, vectors);
-      ASSERT_LE(part * 16 / kRowStageBytes, kRowStages - kRowStagesAhead);
+      const int part = loss_vectors_per_block(vectors, ring.blocks);
+      ASSERT_GE(int64_t{part} * ring.blocks, vectors);
+      ASSERT_LE(part * 16 * ring.groups, (kRowStages - kRowStagesAhead) * kRowStageBytes) << columns;
     }
   }
-  EXPECT_EQ(blocks_of(32000, 8), 1);
-  EXPECT_EQ(blocks_of(128256, 8), 2);
-  EXPECT_EQ(blocks_of(128256, 4), 4);
-  EXPECT_EQ(blocks_of(8000, 8), 0) << "too short";
-  EXPECT_EQ(blocks_of(2000000, 8), 0) << "too long";
-  EXPECT_EQ(blocks_of(128256, 8, 101376), 0) << "no room for the ring";
-  EXPECT_EQ(loss_blocks_of_row({.columns = 50257, .width = 1, .shared_bytes = kHopperShared}), 0);
+  EXPECT_EQ(ring_of(32000, 8).blocks, 1);
+  EXPECT_EQ(ring_of(32000, 8).groups, 2);
+  EXPECT_EQ(ring_of(50304, 8).groups, 1);
+  EXPECT_EQ(ring_of(128256, 8).blocks, 2);
+  EXPECT_EQ(ring_of(128256, 4).blocks, 4);
+  EXPECT_EQ(ring_of(8000, 8).blocks, 0) << "too short";
+  EXPECT_EQ(ring_of(2000000, 8).blocks, 0) << "too long";
+  EXPECT_EQ(ring_of(128256, 8, 101376).blocks, 0) << "no room for the ring";
+  EXPECT_EQ(loss_ring_of_row({.columns = 50257, .width = 1, .shared_bytes = kHopperShared}).blocks, 0);
 }
 
 TEST(CudaHeuristics, TheEmbeddingGradientsGridCoversItsWork) {

@@ -21,9 +21,9 @@ void launch_cross_entropy(const CrossEntropyArgs<T>& args, const DeviceContext& 
                             .width = kWidth,
                             .element_bytes = sizeof(T),
                             .shared_bytes = context.shared_bytes_per_block};
-  const int blocks = context.compute_capability >= 90 ? loss_blocks_of_row(row) : 0;
-  if (context.kernels.loss_through_ring && blocks > 0) {
-    launch_loss_rows(args, blocks, context);
+  const LossRing ring = context.compute_capability >= 90 ? loss_ring_of_row(row) : LossRing{};
+  if (context.kernels.loss_through_ring && ring.blocks > 0) {
+    launch_loss_rows(args, ring, context);
     return;
   }
   const CrossEntropyShape shape = cross_entropy_shape(row);

@@ -25,8 +25,8 @@ struct CrossEntropyArgs {
   bool write_gradient;
 };
 
-/// With `blocks` of a cluster a row, as loss_blocks_of_row says. Needs compute capability 9.0.
+/// `ring` as loss_ring_of_row says, with blocks. Needs compute capability 9.0.
 template <class T>
-void launch_loss_rows(const CrossEntropyArgs<T>& args, int blocks, const DeviceContext& context);
+void launch_loss_rows(const CrossEntropyArgs<T>& args, const LossRing& ring, const DeviceContext& context);
 
 }  // namespace litespark::cuda

@@ -12,22 +12,19 @@
 namespace litespark::cuda {
 namespace {
 
-template <class T>
+template <class T, int kGroups>
 __global__ void __launch_bounds__(kRowThreads, 1) loss_rows_kernel(CrossEntropyArgs<T> args) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char raw[];
-  loss_rows_block<T>(*reinterpret_cast<RowRing*>(raw), args);
+  loss_rows_block<T, kGroups>(*reinterpret_cast<RowRing*>(raw), args);
 #endif
 }
-
 static_assert(sizeof(RowRing) <= kRowStages * kRowStageBytes + kLossReservedBytes);
 
-}  // namespace
-
-template <class T>
-void launch_loss_rows(const CrossEntropyArgs<T>& args, int blocks, const DeviceContext& context) {
+template <class T, int kGroups>
+void launch(const CrossEntropyArgs<T>& args, int blocks, const DeviceContext& context) {
   constexpr std::string_view kName = op::CrossEntropy<Tensor>::kName;
-  const auto kernel = loss_rows_kernel<T>;
+  const auto kernel = loss_rows_kernel<T, kGroups>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(RowRing)), kName);
   const int64_t clusters = std::min<int64_t>(args.rows, std::max(context.num_multiprocessors / blocks, 1));
   cudaLaunchAttribute attribute{};
@@ -42,7 +39,18 @@ void launch_loss_rows(const CrossEntropyArgs<T>& args, int blocks, const DeviceC
   config.numAttrs = 1;
   check(cudaLaunchKernelEx(&config, kernel, args), kName);
 }
-template void launch_loss_rows(const CrossEntropyArgs<float>&, int, const DeviceContext&);
-template void launch_loss_rows(const CrossEntropyArgs<bf16>&, int, const DeviceContext&);
+
+}  // namespace
+
+template <class T>
+void launch_loss_rows(const CrossEntropyArgs<T>& args, const LossRing& ring, const DeviceContext& context) {
+  if (ring.groups == kMaxRowGroups) {
+    launch<T, kMaxRowGroups>(args, ring.blocks, context);
+  } else {
+    launch<T, 1>(args, ring.blocks, context);
+  }
+}
+template void launch_loss_rows(const CrossEntropyArgs<float>&, const LossRing&, const DeviceContext&);
+template void launch_loss_rows(const CrossEntropyArgs<bf16>&, const LossRing&, const DeviceContext&);
 
 }  // namespace litespark::cuda

@@ -18,6 +18,8 @@ namespace {
 struct Case {
   int64_t rows = 1;
   int columns = 0;
+  int blocks = 1;  ///< of a cluster, and groups of readers, as the shape asks for
+  int groups = 1;
   int num_clusters = 1;
   bool has_log_sum_exp = true, write_gradient = true;
   float z_coefficient = 0;
@@ -60,17 +62,21 @@ void run(const Case& c, Tensors<T>& tensors) {
                                  .columns = c.columns,
                                  .z_coefficient = c.z_coefficient,
                                  .write_gradient = c.write_gradient};
-  const int blocks = loss_blocks_of_row({.columns = c.columns,
-                                         .width = LossRows<T>::kWidth,
-                                         .element_bytes = sizeof(T),
-                                         .shared_bytes = emulated::kSharedBytes});
-  ASSERT_GE(blocks, 1);
+  const LossRing ring = loss_ring_of_row({.columns = c.columns,
+                                          .width = LossRows<T>::kWidth,
+                                          .element_bytes = sizeof(T),
+                                          .shared_bytes = emulated::kSharedBytes});
+  ASSERT_EQ(ring.blocks, c.blocks);
+  ASSERT_EQ(ring.groups, c.groups);
   for (int cluster = 0; cluster < c.num_clusters; ++cluster) {
-    EXPECT_EQ(
-        emulated::run_cluster(
-            blocks, {.cluster = cluster, .num_clusters = c.num_clusters}, kRowThreads, static_cast<unsigned>(cluster),
-            [&] { loss_rows_block<T>(*reinterpret_cast<RowRing*>(emulated::shared_memory()), args); }),
-        "");
+    EXPECT_EQ(emulated::run_cluster(ring.blocks, {.cluster = cluster, .num_clusters = c.num_clusters}, kRowThreads,
+                                    static_cast<unsigned>(cluster),
+                                    [&] {
+                                      auto& shared = *reinterpret_cast<RowRing*>(emulated::shared_memory());
+                                      if (ring.groups == 2) return loss_rows_block<T, 2>(shared, args);
+                                      loss_rows_block<T, 1>(shared, args);
+                                    }),
+              "");
   }
 }
 
@@ -104,24 +110,30 @@ void expect_losses_and_gradients(const Case& c) {
   EXPECT_EQ(tensors.state.bad_tokens, c.rows > 3 ? 1 : 0);
 }
 
-TEST(EmulatedLossRows, ABlockGoesThroughItsRows) {
-  expect_losses_and_gradients<bf16>({.rows = 7, .columns = 20000});
+TEST(EmulatedLossRows, TwoGroupsTakeRowsInTurn) {
+  expect_losses_and_gradients<bf16>({.rows = 11, .columns = 20000, .groups = 2});
+}
+
+TEST(EmulatedLossRows, OneGroupTakesLongerRows) {
+  expect_losses_and_gradients<bf16>({.rows = 6, .columns = 60000});
 }
 
 TEST(EmulatedLossRows, RowsThatNobodyAsksForAreNotRead) {
-  expect_losses_and_gradients<bf16>({.rows = 6, .columns = 17000, .has_log_sum_exp = false, .z_coefficient = 0.01f});
+  expect_losses_and_gradients<bf16>(
+      {.rows = 9, .columns = 17000, .groups = 2, .has_log_sum_exp = false, .z_coefficient = 0.01f});
+  expect_losses_and_gradients<bf16>({.rows = 6, .columns = 50000, .has_log_sum_exp = false});
 }
 
 TEST(EmulatedLossRows, WithoutGradientsLogitsStay) {
-  expect_losses_and_gradients<bf16>({.rows = 5, .columns = 33000, .write_gradient = false});
+  expect_losses_and_gradients<bf16>({.rows = 5, .columns = 33000, .groups = 2, .write_gradient = false});
 }
 
 TEST(EmulatedLossRows, TwoBlocksShareARow) {
-  expect_losses_and_gradients<bf16>({.rows = 6, .columns = 90008, .num_clusters = 2});
+  expect_losses_and_gradients<bf16>({.rows = 6, .columns = 90008, .blocks = 2, .num_clusters = 2});
 }
 
 TEST(EmulatedLossRows, FourBlocksShareALongRowOfFloats) {
-  expect_losses_and_gradients<float>({.rows = 5, .columns = 100004});
+  expect_losses_and_gradients<float>({.rows = 5, .columns = 100004, .blocks = 4});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "ops/attention_part_cases.h"
 #include "ops/cuda/attention_cases.h"
 #include "ops/cuda/linear_cases.h"
+#include "ops/loss_cases.h"
 #include "reference/loss.h"
 #include "reference/matmul.h"
 
@@ -94,17 +95,12 @@ TEST(SmallShapes, ProductsOfALinearLayer) {
 TEST(SmallShapes, CrossEntropyThroughTheRingAndInOneBlock) {
   for (const bool through_ring : {false, true}) {
     const auto backend = make_cuda_backend({.kernels = {.loss_through_ring = through_ring}});
-    OpCase<op::CrossEntropy<Tensor>> test{.name = through_ring ? "ring" : "block",
-                                          .op = {.losses = shape_only(DType::kF32, {3}),
-                                                 .log_sum_exp = {},
-                                                 .logits = shape_only(DType::kBF16, {3, 90000}),
-                                                 .labels = shape_only(DType::kI32, {3}),
-                                                 .state = state_shape()},
-                                          .inputs = {}};
-    test.inputs.tensors["labels"] = {89999, op::kIgnoredLabel, 0};
-    fill_at_random(test, 3);
-    expect_kernel_rule(test.name, execute(*backend, test), reference::evaluate<double>(test.op, test.inputs),
-                       reference::evaluate<float>(test.op, test.inputs));
+    for (const int64_t vocab : {32000, 128256}) {
+      const auto test = loss_case({6, vocab, DType::kBF16, 0, true, true, 4});
+      expect_kernel_rule(test.name + (through_ring ? " through the ring" : " in one block"), execute(*backend, test),
+                         reference::evaluate<double>(test.op, test.inputs),
+                         reference::evaluate<float>(test.op, test.inputs));
+    }
   }
 }
 

@@ -64,10 +64,15 @@ __device__ OnlineSum merge(OnlineSum a, OnlineSum b) {
   return {largest, a.sum * rescale<T>(a.max, largest) + b.sum * rescale<T>(b.max, largest)};
 }
 
-/// The sum over `num_warps` warps, at most 32, the same bits in every thread; `meet` is a barrier of theirs. `shared`
-/// holds one a warp, and may be reused after the next barrier.
+/// The calling thread's warp among those of a sum, at most 32.
+struct WarpPlace {
+  int warp = 0;
+  int count = 1;
+};
+/// The sum over warps, the same bits in every thread; `meet` is a barrier of theirs. `shared` holds one a warp, and may
+/// be reused after the next barrier.
 template <class T, class Meet>
-__device__ OnlineSum merge_warps(OnlineSum value, OnlineSum* shared, int num_warps, Meet&& meet) {
+__device__ OnlineSum merge_warps(OnlineSum value, OnlineSum* shared, WarpPlace place, Meet&& meet) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   for (int stage = 0; stage < 2; ++stage) {
 #pragma unroll
@@ -77,9 +82,9 @@ __device__ OnlineSum merge_warps(OnlineSum value, OnlineSum* shared, int num_war
       value = merge<T>(value, other);
     }
     if (stage == 1) break;
-    if (lane == 0) shared[threadIdx.x / kWarpSize] = value;
+    if (lane == 0) shared[place.warp] = value;
     meet();
-    value = lane < num_warps ? shared[lane] : OnlineSum{};
+    value = lane < place.count ? shared[lane] : OnlineSum{};
   }
   return value;
 }
@@ -87,7 +92,10 @@ __device__ OnlineSum merge_warps(OnlineSum value, OnlineSum* shared, int num_war
 /// The same over the block.
 template <class T>
 __device__ OnlineSum block_merge(OnlineSum value, OnlineSum* shared) {
-  return merge_warps<T>(value, shared, static_cast<int>(blockDim.x) / kWarpSize, [] { __syncthreads(); });
+  return merge_warps<T>(
+      value, shared,
+      {.warp = static_cast<int>(threadIdx.x) / kWarpSize, .count = static_cast<int>(blockDim.x) / kWarpSize},
+      [] { __syncthreads(); });
 }
 
 /// `running` with the elements of one vector added; rescaled only where a larger logit turned up, which is rare.

@@ -54,16 +54,25 @@ constexpr int loss_vectors_per_block(int vectors, int blocks) {
   return (vectors + 8 * blocks - 1) / (8 * blocks) * 8;
 }
 
-/// The fewest blocks whose parts of a row leave kRowStagesAhead of the ring; 0: the row is too short, too long or not
-/// made of whole vectors, or the ring is larger than a block's shared memory.
-constexpr int loss_blocks_of_row(const CrossEntropyRow& row) {
-  if (row.width * row.element_bytes != 16 || row.columns * row.element_bytes < kMinRingRowBytes) return 0;
-  if (row.shared_bytes < kRowStages * kRowStageBytes + kLossReservedBytes) return 0;
+/// How a row passes through the ring. Two groups of readers, who take rows in turn, where two rows leave room.
+inline constexpr int kMaxRowGroups = 2;
+struct LossRing {
+  int blocks = 0;  ///< of a cluster, which share a row; 0: not at all
+  int groups = 1;
+};
+
+/// The fewest blocks whose parts of a row leave kRowStagesAhead of the ring; none where the row is too short, too long
+/// or not made of whole vectors, or the ring is larger than a block's shared memory.
+constexpr LossRing loss_ring_of_row(const CrossEntropyRow& row) {
+  if (row.width * row.element_bytes != 16 || row.columns * row.element_bytes < kMinRingRowBytes) return {};
+  if (row.shared_bytes < kRowStages * kRowStageBytes + kLossReservedBytes) return {};
   const auto vectors = static_cast<int>(row.columns / row.width);
   for (int blocks = 1; blocks <= kMaxLossBlocks; blocks *= 2) {
-    if (loss_vectors_per_block(vectors, blocks) * 16 <= (kRowStages - kRowStagesAhead) * kRowStageBytes) return blocks;
+    const int stages = (loss_vectors_per_block(vectors, blocks) * 16 + kRowStageBytes - 1) / kRowStageBytes;
+    if (stages > kRowStages - kRowStagesAhead) continue;
+    return {.blocks = blocks, .groups = kMaxRowGroups * stages <= kRowStages - kRowStagesAhead ? kMaxRowGroups : 1};
   }
-  return 0;
+  return {};
 }
 
 }  // namespace litespark::cuda
