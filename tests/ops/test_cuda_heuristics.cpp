@@ -89,7 +89,7 @@ TEST(CudaHeuristics, CrossEntropyHoldsWhatFits) {
 }
 
 TEST(CudaHeuristics, ARowLeavesStagesOfItsRingForTheNext) {
-  constexpr int64_t kHopperShared = 232448;
+  static constexpr int64_t kHopperShared = 232448;
   const auto blocks_of = [](int64_t columns, int width, int64_t shared_bytes = kHopperShared) {
     return loss_blocks_of_row(
         {.columns = columns, .width = width, .element_bytes = 16 / width, .shared_bytes = shared_bytes});
