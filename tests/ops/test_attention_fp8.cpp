@@ -40,9 +40,8 @@ TEST(AttentionFp8, AnInfinityIsCountedAndMakesAllNan) {
   EXPECT_TRUE(std::isnan(copies.outputs.at("scale")[0]));
   auto test = fp8_forward_case(c, 1);
   test.inputs.tensors["scale"] = {static_cast<double>(NAN)};
-  for (const double value : execute(cpu_backend(CpuIsa::kGeneric, 2), test).outputs.at("out")) {
-    ASSERT_TRUE(std::isnan(value));
-  }
+  const Execution execution = execute(cpu_backend(CpuIsa::kGeneric, 2), test);
+  for (const double value : execution.outputs.at("out")) ASSERT_TRUE(std::isnan(value));
 }
 
 TEST(AttentionFp8, WholeScoresAndValuesGiveWhatTheyShould) {

@@ -9,6 +9,9 @@
 namespace litespark::cuda {
 namespace {
 
+/// Bytes a block may have.
+constexpr int64_t kHopperShared = 232448;
+
 TEST(CudaHeuristics, AHeldRowFitsItsTeam) {
   for (int64_t columns = 1; columns <= 20000; ++columns) {
     if (!row_is_held(columns)) continue;
@@ -70,7 +73,6 @@ TEST(CudaHeuristics, NormBackwardShapesCoverTheRowWithinTheDevicesLimits) {
 }
 
 TEST(CudaHeuristics, CrossEntropyHoldsWhatFits) {
-  constexpr int64_t kHopperShared = 232448;
   const CrossEntropyShape llama3 =
       cross_entropy_shape({.columns = 128256, .width = 8, .element_bytes = 2, .shared_bytes = kHopperShared});
   EXPECT_EQ(llama3.threads, 1024);
@@ -89,7 +91,6 @@ TEST(CudaHeuristics, CrossEntropyHoldsWhatFits) {
 }
 
 TEST(CudaHeuristics, ARowLeavesStagesOfItsRingForTheNext) {
-  static constexpr int64_t kHopperShared = 232448;
   const auto blocks_of = [](int64_t columns, int width, int64_t shared_bytes = kHopperShared) {
     return loss_blocks_of_row(
         {.columns = columns, .width = width, .element_bytes = 16 / width, .shared_bytes = shared_bytes});

@@ -2,9 +2,15 @@
 // Attention's forward on 8-bit floats: Hopper only, heads of 128 (gpu_has_fp8_attention).
 #pragma once
 
+#include "core/backend_sizes.h"
 #include "ops/cuda/attention_portable.h"
 
 namespace litespark::cuda {
+
+/// Whether there is a kernel on this device.
+inline bool has_fp8_forward(const op::AttentionShape& shape, const DeviceContext& context) {
+  return context.compute_capability == 90 && gpu_has_fp8_attention(shape);
+}
 
 /// What op::QuantizeQkv writes.
 struct Fp8Operands {

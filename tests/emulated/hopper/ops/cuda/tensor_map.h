@@ -21,8 +21,7 @@ inline CUtensorMap make_matrix_map(const MatrixMapRequest& request) {
   if (request.columns * element_bytes % 16 != 0) {
     throw InternalError("tensor map", "rows are not whole 16-byte pieces", request.columns, "16 bytes");
   }
-  return {static_cast<const unsigned char*>(request.data), request.rows, request.columns, request.box_rows,
-          element_bytes};
+  return {request.data, request.rows, request.columns, request.box_rows, element_bytes};
 }
 
 }  // namespace litespark::cuda

@@ -11,7 +11,7 @@
 
 /// What a tensor map says.
 struct CUtensorMap {
-  const unsigned char* data = nullptr;
+  const void* data = nullptr;
   int64_t rows = 0, columns = 0;
   int box_rows = 0;
   int element_bytes = 2;
@@ -52,7 +52,7 @@ inline void load_box(uint32_t destination, const CUtensorMap& map, BoxCoordinate
         const int64_t row_bytes = map.columns * map.element_bytes;
         const bool exists = source_row < map.rows && source_byte < row_bytes;
         emulated::shared_memory()[swizzled_128(destination + static_cast<uint32_t>(row * kPanelRowBytes + byte))] =
-            exists ? map.data[source_row * row_bytes + source_byte] : 0;
+            exists ? static_cast<const unsigned char*>(map.data)[source_row * row_bytes + source_byte] : 0;
       }
     }
     emulated::barrier_complete(barrier, bytes);
