@@ -138,6 +138,7 @@ inline std::vector<AttentionCase> fp8_attention_cases() {
       {.dim = 128, .lengths = {1}, .dtype = DType::kBF16},
       {.heads = 2, .dim = 128, .lengths = {37, 1, 150, 16}, .tail_rows = 5, .dtype = DType::kBF16},
       {.heads = 3, .kv_heads = 1, .dim = 128, .lengths = {129, 128}, .dtype = DType::kBF16},
+      {.heads = 2, .kv_heads = 2, .dim = 128, .lengths = {130, 130, 130}, .dtype = DType::kBF16},
       {.dim = 128, .window = 40, .lengths = {9, 290}, .dtype = DType::kBF16},
       {.heads = 2, .dim = 128, .window = 200, .lengths = {131, 300}, .spare_documents = 3, .dtype = DType::kBF16},
       {.heads = 6, .kv_heads = 2, .dim = 128, .lengths = {70, 90}, .dtype = DType::kBF16, .off_heads = {1, 3, 4, 5}},

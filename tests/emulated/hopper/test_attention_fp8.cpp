@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "attention_ops.h"
+#include "block.h"
 #include "ops/attention_fp8_cases.h"
+#include "ops/cuda/device/quantize_qkv.cuh"
 
 namespace litespark::test {
 namespace {
@@ -20,6 +22,50 @@ Values run(const AttentionCase& c, const OpCase<op::AttentionForwardFp8<Tensor>>
     std::fill_n(found.tensors["log_sum_exp"].begin() + head * c.rows(), c.rows(), 0.0);
   }
   return found;
+}
+
+/// Codes of values and of queries and keys by the kernel's source, block by block.
+Execution run_quantize(const OpCase<op::QuantizeQkv<Tensor>>& test) {
+  Execution result;
+  std::vector<std::byte> qkv = encode(DType::kBF16, test.inputs.at("qkv"));
+  const auto abs_max = static_cast<float>(test.inputs.at("abs_max")[0]);
+  const auto room = [&](const char* name, const Tensor& tensor) {
+    std::vector<std::byte>& bytes = result.bytes[name];
+    bytes.resize(static_cast<size_t>(tensor.bytes()), std::byte{0xff});
+    return reinterpret_cast<uint8_t*>(bytes.data());
+  };
+  StepState& state = result.outputs.state;
+  const Tensor state_tensor{.data = &state, .dtype = DType::kU8, .shape = state_shape().shape};
+  float scale = 0;
+  const cuda::QuantizeQkvArgs<bf16> args{.qkv = reinterpret_cast<const bf16*>(qkv.data()),
+                                         .queries_keys = room("queries_keys", test.op.queries_keys),
+                                         .values = room("values", test.op.values),
+                                         .abs_max = &abs_max,
+                                         .scale = &scale,
+                                         .counters = cuda::fp8_counters(state_tensor, op::Fp8Kind::kInput),
+                                         .rows = test.op.qkv.rows(),
+                                         .columns = test.op.qkv.columns(),
+                                         .row_features = test.op.queries_keys.columns(),
+                                         .value_columns = test.op.values.columns()};
+  for (int64_t block = 0; block < cuda::fp8_tiles(args.rows, args.columns); ++block) {
+    blockIdx = {.x = static_cast<unsigned>(block)};
+    const std::string failure = emulated::run_block(cuda::kFp8TileThreads, static_cast<unsigned>(block), [&] {
+      cuda::quantize_qkv_tile(args, *reinterpret_cast<cuda::QuantizeQkvShared*>(emulated::shared_memory()));
+    });
+    EXPECT_EQ(failure, "");
+  }
+  result.outputs.tensors["scale"] = {static_cast<double>(scale)};
+  return result;
+}
+
+TEST(EmulatedAttentionFp8, CopiesHoldTheNearestCodesInTheirOrder) {
+  for (AttentionCase c : fp8_attention_cases()) {
+    for (const int dim : {128, 64, 48}) {  // of the last, tiles have both keys and values
+      c.dim = dim;
+      const auto test = quantize_qkv_case(c, c.inputs(3).at("qkv"));
+      expect_quantized_qkv(test, run_quantize(test));
+    }
+  }
 }
 
 TEST(EmulatedAttentionFp8, WholeScoresAndValuesGiveWhatTheyShould) {

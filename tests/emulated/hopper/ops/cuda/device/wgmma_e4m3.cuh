@@ -13,12 +13,22 @@
 
 namespace litespark::cuda {
 
+/// The value of a code, from a table.
+inline float e4m3_value(uint8_t code) {
+  static const std::array<float, 256> values = [] {
+    std::array<float, 256> result;
+    for (size_t i = 0; i < result.size(); ++i) result[i] = fp8_to_float(DType::kE4M3, static_cast<uint8_t>(i));
+    return result;
+  }();
+  return values[code];
+}
+
 /// Element (mn, k) of the K-major operand that a descriptor points at.
 inline float e4m3_operand(uint64_t descriptor, int mn, int k) {
   const uint32_t start = static_cast<uint32_t>(descriptor & 0x3fff) << 4;
   const uint32_t stride = static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4;
   const uint32_t byte = static_cast<uint32_t>(mn / 8) * stride + static_cast<uint32_t>(mn % 8 * 128 + k);
-  return fp8_to_float(DType::kE4M3, emulated::shared_memory()[swizzled_128(start + byte)]);
+  return e4m3_value(emulated::shared_memory()[swizzled_128(start + byte)]);
 }
 
 template <int kN>
@@ -61,7 +71,7 @@ struct WgmmaE4m3 {
         for (int byte = 0; byte < 4; ++byte) {
           const auto code = static_cast<uint8_t>(lanes[static_cast<size_t>(lane / 4 * 4 + owner)] >> (8 * byte));
           rows[static_cast<size_t>(index % 2)][static_cast<size_t>(16 * (index / 2) + 4 * owner + byte)] =
-              fp8_to_float(DType::kE4M3, code);
+              e4m3_value(code);
         }
       }
     }
