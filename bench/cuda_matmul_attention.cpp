@@ -269,7 +269,7 @@ void bench_attention(Report& report, const CudaOptions& options, const std::stri
   measure(report, backward_row, *backend, timer, backward, true);
 }
 
-/// Heads of 128 at six lengths, documents that begin within a group of 16 rows, a window.
+/// Heads of 128 at five lengths, without groups, documents that begin within a group of 16 rows, a window.
 std::vector<AttentionCase> fp8_attention_cases() {
   std::vector<AttentionCase> cases;
   for (const AttentionCase& test : attention_cases()) {

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # bench/gpu_fp8.sh BUILD_DIR [STAGE ...]: with binaries built before, what 8-bit matmuls do on this GPU. Stages: test (the ops and a
-# short training run against bf16), attention (its forward on 8-bit floats beside bf16's, and a short training run), ops (GB/s of the copies), matmul (the products of 3B and 1B beside bf16's), train (20 steps of
-# 3B in bf16, 8 bits by tensor, by row), loss (the 160M shape on real text in both, three seeds; needs runs/quickstart-data).
-# Default: test ops matmul train. OPS_PARTS, MATMUL_MODELS, LOSS_STEPS, LOSS_SEEDS make them shorter. Logs and JSON go to $OUT.
+# short training run against bf16), attention (its forward on 8-bit floats beside bf16's, 20 steps of 3B), ops (GB/s of the copies),
+# matmul (the products of 3B and 1B beside bf16's), train (20 steps of 3B in bf16, 8 bits by tensor, by row), loss (the 160M shape on
+# real text in both, three seeds; needs runs/quickstart-data). Default: test ops matmul train. OPS_PARTS, MATMUL_MODELS, LOSS_STEPS,
+# LOSS_SEEDS make them shorter. Logs and JSON go to $OUT.
 build=${1:-build/cuda-only}
 shift
 stages=${*:-test ops matmul train}
