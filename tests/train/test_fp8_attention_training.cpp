@@ -51,6 +51,11 @@ TEST(Fp8AttentionTraining, TheFirstGradientIsCloseToThatOfBf16) {
   EXPECT_NEAR(found.grad_norm, expected.grad_norm, 0.02 * expected.grad_norm);
 }
 
+TEST(Fp8AttentionTraining, AllocatesExactlyWhatThePlanSays) {
+  TinyRun run(tiny_model(), attention_options(), some_batches(), tiny_trainer_options());
+  EXPECT_EQ(run.executor.allocated_bytes(), run.executor.program().memory->total_bytes());
+}
+
 TEST(Fp8AttentionTraining, RecomputeChangesNeitherLossNorWeights) {
   expect_recompute_changes_nothing(attention_options(), [](const StepRecord& found, const StepRecord& expected) {
     EXPECT_EQ(found.fp8->inputs_flushed, expected.fp8->inputs_flushed);

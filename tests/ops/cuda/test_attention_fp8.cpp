@@ -12,7 +12,7 @@ namespace {
 constexpr double kSums = 0x1p-9;
 
 /// Both directions by Hopper kernels, so that the statistics lie as the op says; nullptr on another part.
-Backend* hopper_backend() {
+Backend* attention_fp8_backend() {
   static const std::unique_ptr<Backend> backend = make_cuda_backend({.attention = AttentionKind::kHopper});
   return backend->name().find("sm_90") == std::string::npos ? nullptr : backend.get();
 }
@@ -57,7 +57,7 @@ TEST(AttentionFp8, AnInfinityIsCountedAndMakesAllNan) {
   const Execution copies = execute_on_cuda(quantize);
   EXPECT_EQ(copies.outputs.state.fp8_overflows, 1);
   EXPECT_TRUE(std::isnan(copies.outputs.at("scale")[0]));
-  Backend* backend = hopper_backend();
+  Backend* backend = attention_fp8_backend();
   if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
   auto test = fp8_forward_case(c, 1);
   test.inputs.tensors["scale"] = {static_cast<double>(NAN)};
@@ -66,7 +66,7 @@ TEST(AttentionFp8, AnInfinityIsCountedAndMakesAllNan) {
 }
 
 TEST(AttentionFp8, WholeScoresAndValuesGiveWhatTheyShould) {
-  Backend* backend = hopper_backend();
+  Backend* backend = attention_fp8_backend();
   if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
   for (const AttentionCase& c : gpu_fp8_cases()) {
     const auto test = whole_fp8_case(c, 5);
@@ -75,7 +75,7 @@ TEST(AttentionFp8, WholeScoresAndValuesGiveWhatTheyShould) {
 }
 
 TEST(AttentionFp8, AnyValuesAreOffByRoundedProbabilitiesAlone) {
-  Backend* backend = hopper_backend();
+  Backend* backend = attention_fp8_backend();
   if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
   for (const AttentionCase& c : gpu_fp8_cases()) {
     for (const double magnitude : {1.0, 6.0}) {
@@ -88,7 +88,7 @@ TEST(AttentionFp8, AnyValuesAreOffByRoundedProbabilitiesAlone) {
 }
 
 TEST(AttentionFp8, TheLargestMagnitudeOfTheOutputIsLeft) {
-  Backend* backend = hopper_backend();
+  Backend* backend = attention_fp8_backend();
   if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
   auto test = fp8_forward_case(fp8_attention_cases()[1], 8);
   test.op.abs_max = shape_only(DType::kF32, {1});
