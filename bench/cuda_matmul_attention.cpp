@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the matmuls and the attention of the shapes that Litespark is measured by, through the backend's own ops:
-//   bench_cuda_matmul_attention [matmul|fp8|attention|backward|all] [--json=FILE] [--seconds=0.3]
+//   bench_cuda_matmul_attention [matmul|fp8|attention|fp8-attention|backward|all] [--json=FILE] [--seconds=0.3]
 //   [--model=1.6B] [--search=none,quick,thorough]
 // `backward` compares cuDNN's attention with our Hopper kernels, in the fixed and in free order, on models' shapes.
+// `fp8-attention` compares our Hopper forward in bf16 with the one on 8-bit floats, and times what makes its copies.
 // `fp8` times the three products of the blocks' layers on 8-bit copies, with sums in f32 and in the tensor cores'
 // accumulators, with one scale a tensor and one a row, beside the same in bf16.
 // --search names how matmul algorithms are chosen: the library's first guess, the timed choice, the thorough one.
@@ -268,6 +269,63 @@ void bench_attention(Report& report, const CudaOptions& options, const std::stri
   measure(report, backward_row, *backend, timer, backward, true);
 }
 
+/// Heads of 128 at five lengths, without groups, documents that begin within a group of 16 rows, a window.
+std::vector<AttentionCase> fp8_attention_cases() {
+  std::vector<AttentionCase> cases;
+  for (const AttentionCase& test : attention_cases()) {
+    if (test.head_dim == 128) cases.push_back(test);
+  }
+  return cases;
+}
+
+/// The forward in bf16 and on 8-bit floats, and the copies that the latter reads.
+void bench_fp8_attention(Report& report, const GpuMonitor& monitor, double seconds, const AttentionCase& test) {
+  const auto backend = make_cuda_backend({.attention = AttentionKind::kHopper});
+  const OpTimer timer(*backend, monitor, seconds);
+  CaseTensors tensors(*backend);
+  const int64_t tokens = int64_t{test.batch} * test.length;
+  const int64_t key_columns = int64_t{test.kv_heads} * test.head_dim;
+  const int64_t out_columns = int64_t{test.heads} * test.head_dim;
+  std::vector<int32_t> offsets;
+  for (int i = 0; i <= test.batch; ++i) offsets.push_back(i * test.length);
+  const op::AttentionForward<Tensor> forward{
+      .out = tensors.zeros(DType::kBF16, {tokens, out_columns}),
+      .log_sum_exp = tensors.zeros(DType::kF32, {test.heads, tokens}),
+      .qkv = tensors.random(DType::kBF16, {tokens, out_columns + 2 * key_columns}),
+      .offsets = tensors.integers(offsets),
+      .num_documents = tensors.integers({test.batch}),
+      .scratch = {},
+      .abs_max = {},
+      .shape = shape_of(test)};
+  const op::QuantizeQkv<Tensor> quantize{
+      .queries_keys = tensors.zeros(DType::kE4M3, {tokens, out_columns + key_columns}),
+      .values = tensors.zeros(DType::kE4M3, {key_columns, op::fp8_value_columns(tokens)}),
+      .scale = tensors.zeros(DType::kF32, {1}),
+      .qkv = forward.qkv,
+      .abs_max = tensors.zeros(DType::kF32, {1}),
+      .state = {},
+      .num_heads = test.heads,
+      .num_kv_heads = test.kv_heads,
+      .head_dim = test.head_dim};
+  backend->run(op::AbsMax<Tensor>{.abs_max = quantize.abs_max, .column_abs_max = {}, .x = forward.qkv});
+  const op::AttentionForwardFp8<Tensor> on_fp8{.out = forward.out,
+                                               .log_sum_exp = forward.log_sum_exp,
+                                               .queries_keys = quantize.queries_keys,
+                                               .values = quantize.values,
+                                               .scale = quantize.scale,
+                                               .offsets = forward.offsets,
+                                               .num_documents = forward.num_documents,
+                                               .abs_max = {},
+                                               .shape = forward.shape};
+  Row row{.group = "fp8-attention", .name = attention_name(test, "forward"), .flops = attention_flops(test)};
+  row.implementation = "hopper bf16";
+  measure(report, row, *backend, timer, forward, true);
+  Row copies{.group = "fp8-attention", .name = attention_name(test, "copies"), .implementation = "3 bytes an element"};
+  measure(report, copies, *backend, timer, quantize, false);
+  row.implementation = "hopper e4m3";
+  measure(report, row, *backend, timer, on_fp8, true);
+}
+
 struct Arguments {
   std::string what = "all";
   std::string json;
@@ -357,6 +415,11 @@ int run(const Arguments& arguments) {
   if (all || arguments.what == "fp8") bench_all_fp8(report, monitor, arguments);
   if (all || arguments.what == "attention") {
     bench_all_attention(report, monitor, arguments.seconds, attention_cases(), kModes);
+  }
+  if (all || arguments.what == "fp8-attention") {
+    for (const AttentionCase& test : fp8_attention_cases()) {
+      bench_fp8_attention(report, monitor, arguments.seconds, test);
+    }
   }
   if (arguments.what == "backward") {
     bench_all_attention(report, monitor, arguments.seconds, backward_cases(), std::span(kModes).first(4));

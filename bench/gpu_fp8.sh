@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # bench/gpu_fp8.sh BUILD_DIR [STAGE ...]: with binaries built before, what 8-bit matmuls do on this GPU. Stages: test (the ops and a
-# short training run against bf16), ops (GB/s of the copies), matmul (the products of 3B and 1B beside bf16's), train (20 steps of
-# 3B in bf16, 8 bits by tensor, by row), loss (the 160M shape on real text in both, three seeds; needs runs/quickstart-data).
-# Default: test ops matmul train. OPS_PARTS, MATMUL_MODELS, LOSS_STEPS, LOSS_SEEDS make them shorter. Logs and JSON go to $OUT.
+# short training run against bf16), attention (its forward on 8-bit floats beside bf16's, 20 steps of 3B), ops (GB/s of the copies),
+# matmul (the products of 3B and 1B beside bf16's), train (20 steps of 3B in bf16, 8 bits by tensor, by row), loss (the 160M shape on
+# real text in both, three seeds; needs runs/quickstart-data). Default: test ops matmul train. OPS_PARTS, MATMUL_MODELS, LOSS_STEPS,
+# LOSS_SEEDS make them shorter. Logs and JSON go to $OUT.
 build=${1:-build/cuda-only}
 shift
 stages=${*:-test ops matmul train}
@@ -24,6 +25,20 @@ run_test() {
     grep -E 'step +(4|8|12)/' "$out/fp8_run_$form.log" | cut -c1-150
   done
   tail -1 "$build/fp8_run_fp8/metrics.jsonl" | cut -c1-400
+}
+
+run_attention() {
+  timeout 150 "$build"/tests/test_ops_cuda --gtest_filter='AttentionFp8*:AttentionForward*' >"$out/fp8_attention_test.log" 2>&1
+  echo "attention tests: exit $?"
+  grep -E '^\[  (FAILED|PASSED)|^\[==|Failure' "$out/fp8_attention_test.log" | tail -25
+  timeout 120 "$build"/bench/bench_cuda_matmul_attention fp8-attention --seconds=0.3 --json="$out/fp8_attention.json" \
+    >"$out/fp8_attention.log" 2>&1
+  echo "attention: exit $?"
+  cut -c1-170 "$out/fp8_attention.log"
+  timeout 240 python3 bench/train_gpu.py --litespark "$build"/cli/litespark --out "$out/fp8_attention_train.json" --steps 20 --peers "" \
+    3b:4:4096 3b:4:4096:precision.attention=fp8 3b:4:4096:precision.matmul=fp8,precision.attention=fp8 >"$out/fp8_attention_train.log" 2>&1
+  echo "attention train: exit $?"
+  cut -c1-200 "$out/fp8_attention_train.log"
 }
 
 run_ops() {

@@ -21,6 +21,7 @@ CHOICES = [
     ("gradient bf16", ["--precision.gradient=bf16"]), ("moments bf16", ["--optim.moments=bf16"]),
     ("matmul fp8-emulated", ["--precision.matmul=fp8-emulated"]),
     ("matmul fp8-emulated, by row", ["--precision.matmul=fp8-emulated", "--precision.fp8_scaling=row"]),
+    ("attention fp8-emulated", ["--precision.attention=fp8-emulated"]),
 ]
 
 

@@ -24,6 +24,12 @@ constexpr bool gpu_prefers_own_attention_gradient(const op::AttentionShape& shap
   return shape.head_dim == 64 || shape.head_dim == 128;
 }
 
+/// Whether there is a Hopper kernel of attention's forward on 8-bit floats. Heads of 64 are bound by exponentials,
+/// which cost what they cost in bf16.
+constexpr bool gpu_has_fp8_attention(const op::AttentionShape& shape) {
+  return shape.head_dim == 128 && !shape.has_alibi;
+}
+
 /// Whether tapes for a Hopper GPU have SwiGLU inside the MLP's products: where there is a kernel for it. Which of both
 /// ways runs is timed before the first step, and changes neither memory nor results.
 constexpr bool gpu_joins_swiglu(DType compute, int64_t hidden, int64_t intermediate) {
@@ -51,7 +57,7 @@ struct LinearShape {
   DType gradient = DType::kF32;  ///< of the weight's gradient
 };
 
-/// What a backend does with 8-bit matmuls.
+/// What a backend does with 8-bit matmuls, and with attention's forward on 8-bit floats.
 enum class Fp8Support : uint8_t {
   kNone,
   kEmulated,  ///< the same codes, decoded to f32: right and slow, for tests
@@ -76,6 +82,7 @@ class BackendSizes {
   /// Whether batches travel into staging blocks beside the ops (Backend::make_staged_upload).
   virtual bool stages_batches() const { return false; }
   virtual Fp8Support fp8_support() const { return Fp8Support::kEmulated; }
+  virtual Fp8Support fp8_attention_support(const op::AttentionShape& /*shape*/) const { return Fp8Support::kEmulated; }
   /// Of one ScaledMatmul of `columns` outputs.
   virtual int64_t scaled_matmul_scratch_bytes(int64_t /*columns*/, bool /*has_bias*/) const { return 0; }
   /// Whether the MLP's products shall be GatedForward and GatedBackward, which stand for two ops each.

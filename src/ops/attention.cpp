@@ -1,52 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contract checks of rotary positions and attention.
 #include "core/error.h"
+#include "ops/attention_check.h"
 #include "ops/backend.h"
-#include "ops/op_check.h"
 
 namespace litespark {
 namespace {
 
-void check_shape(const OpCheck& check, const op::AttentionShape& shape) {
-  check.positive("num_heads", shape.num_heads);
-  check.positive("num_kv_heads", shape.num_kv_heads);
-  check.positive("head_dim", shape.head_dim);
-  check.that(shape.num_heads % shape.num_kv_heads == 0, "num_kv_heads does not divide num_heads");
-  check.that(shape.window >= 0, "window is negative");
-  for (int head = shape.num_heads; head < op::HeadGates::kMostHeads; ++head) {
-    check.that(shape.gates.is_on(head), "gates switch off a head that is not there");
-  }
-}
-
 int64_t qkv_width(const op::AttentionShape& shape) {
   return (int64_t{shape.num_heads} + 2 * int64_t{shape.num_kv_heads}) * shape.head_dim;
-}
-
-/// Documents of the batch: offsets, their count, and the promise of `uniform`.
-void check_documents(const OpCheck& check, const op::AttentionShape& shape, const Tensor& offsets,
-                     const Tensor& num_documents) {
-  check.positive("max_documents", shape.max_documents);
-  check.positive("max_length", shape.max_length);
-  check.dtype("offsets", offsets, {DType::kI32});
-  check.elements("offsets", offsets, int64_t{shape.max_documents} + 1);
-  check.dtype("num_documents", num_documents, {DType::kI32});
-  check.elements("num_documents", num_documents, 1);
-}
-
-void check_uniform(const OpCheck& check, const op::AttentionShape& shape, int64_t rows) {
-  check.that(!shape.uniform || int64_t{shape.max_documents} * shape.max_length == rows,
-             "uniform documents do not add up to the rows of qkv");
-}
-
-void check_statistics(const OpCheck& check, const Tensor& log_sum_exp, int64_t num_heads, int64_t rows) {
-  check.dtype("log_sum_exp", log_sum_exp, {DType::kF32});
-  check.matrix("log_sum_exp", log_sum_exp, rows == 0 ? 0 : num_heads, rows);
-}
-
-void check_abs_max(const OpCheck& check, const Tensor& abs_max) {
-  if (!abs_max.has_value()) return;
-  check.dtype("abs_max", abs_max, {DType::kF32});
-  check.elements("abs_max", abs_max, 1);
 }
 
 /// What both directions of a part have in common.

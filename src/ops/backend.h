@@ -145,6 +145,8 @@ class Backend {
   virtual void run(const op::AbsMax<Tensor>&) = 0;
   virtual void run(const op::QuantizeFp8<Tensor>&) = 0;
   virtual void run(const op::ScaledMatmul<Tensor>&) = 0;
+  virtual void run(const op::QuantizeQkv<Tensor>&) = 0;
+  virtual void run(const op::AttentionForwardFp8<Tensor>&) = 0;
   virtual void run(const op::CompressGradient<Tensor>&) = 0;
   virtual void run(const op::SumMessages<Tensor>&) = 0;
   virtual void run(const op::DropResidual<Tensor>&) = 0;

@@ -89,6 +89,8 @@ void check_contract(const op::Clear<Tensor>& op);
 void check_contract(const op::AbsMax<Tensor>& op);
 void check_contract(const op::QuantizeFp8<Tensor>& op);
 void check_contract(const op::ScaledMatmul<Tensor>& op);
+void check_contract(const op::QuantizeQkv<Tensor>& op);
+void check_contract(const op::AttentionForwardFp8<Tensor>& op);
 void check_contract(const op::CompressGradient<Tensor>& op);
 void check_contract(const op::SumMessages<Tensor>& op);
 void check_contract(const op::DropResidual<Tensor>& op);

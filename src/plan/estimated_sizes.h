@@ -22,6 +22,9 @@ class EstimatedGpuSizes final : public BackendSizes {
   bool packs_weights(DType compute) const override;
   int64_t packed_bytes(const LinearShape& shape, op::PackForm form) const override;
   Fp8Support fp8_support() const override { return Fp8Support::kNative; }
+  Fp8Support fp8_attention_support(const op::AttentionShape& shape) const override {
+    return gpu_has_fp8_attention(shape) ? Fp8Support::kNative : Fp8Support::kNone;
+  }
   bool joins_swiglu(DType compute, int64_t hidden, int64_t intermediate) const override {
     return gpu_joins_swiglu(compute, hidden, intermediate);
   }

@@ -65,6 +65,8 @@ class LlamaEmitter {
   void take_chunk(const Chunk& chunk) { chunk_ = chunk; }
   /// From here on the blocks' linear layers multiply 8-bit copies. Needs ProgramOptions::fp8.
   void use_fp8();
+  /// From here on attention's forward reads 8-bit floats. Needs ProgramOptions::fp8_attention.
+  void use_fp8_attention();
   /// Gathers of weights that meet_ranks asked for, in front of whatever comes first.
   void start_gathers();
   /// Embedding and all blocks; of a chunk its own blocks, from the stream [N, C] that arrived where it does not begin
@@ -186,6 +188,7 @@ class LlamaEmitter {
   void project_and_rotate(BlockActivations& block, int64_t layer);
   void norm_heads(BlockActivations& block, int64_t layer);
   void attend(BlockActivations& block, int64_t layer);
+  void attend_fp8(BlockActivations& block, int64_t layer);
   void attend_to_cache(BlockActivations& block, int64_t layer);
   TensorId project_output(BlockActivations& block, int64_t layer);
   void mlp_norm(BlockActivations& block, int64_t layer, TensorId stream, TensorId delta);
@@ -321,6 +324,7 @@ class LlamaEmitter {
   int num_tensor_calls_ = 0;                 ///< of this tape so far
   int num_context_calls_ = 0;                ///< the same
   bool uses_fp8_ = false;
+  bool uses_fp8_attention_ = false;
   std::string stage_;  ///< part of tensor names: tells a recomputed tensor from the first one
 };
 

@@ -38,7 +38,9 @@ void LlamaEmitter::project_and_rotate(BlockActivations& block, int64_t layer) {
       .qkv = block.qkv,
       .table = program_.rope_table,
       .positions = batch_.positions,
-      .abs_max = {},
+      // What is rotated a second time was measured the first time.
+      .abs_max = uses_fp8_attention_ && stage_.empty() ? program_.fp8.attention.at(static_cast<size_t>(layer)).abs_max
+                                                       : TensorId{},
       .num_rotated_heads = static_cast<int>(config.num_attention_heads + config.num_key_value_heads),
       .num_heads_total = static_cast<int>(config.num_attention_heads + 2 * config.num_key_value_heads),
       .head_dim = static_cast<int>(config.head_dim)});
@@ -73,6 +75,7 @@ void LlamaEmitter::attend(BlockActivations& block, int64_t layer) {
   block.attended =
       temporary(layer_name(layer, "attended"), program_.options.compute, {num_tokens(), config_.attention_features()});
   block.log_sum_exp = temporary(layer_name(layer, "log_sum_exp"), DType::kF32, {shape.num_heads, num_tokens()});
+  if (uses_fp8_attention_) return attend_fp8(block, layer);
   tape_.enter("forward.attention", layer);
   tape_.push(op::AttentionForward<TensorId>{
       .out = block.attended,
@@ -83,6 +86,44 @@ void LlamaEmitter::attend(BlockActivations& block, int64_t layer) {
       .scratch = scratch(sizes_.attention_forward_scratch_bytes(shape, num_tokens(), program_.options.compute)),
       .abs_max = abs_max_for_producer(Fp8Site::kOutputInput, layer),
       .shape = shape});
+}
+
+void LlamaEmitter::use_fp8_attention() {
+  uses_fp8_attention_ = true;
+  tape_.enter("forward.quantize");
+  tape_.push(op::Clear<TensorId>{.x = program_.fp8.attention_abs_max, .state = {}});
+}
+
+// On 8-bit copies, which nobody reads again: backward takes q, k and v as they are.
+void LlamaEmitter::attend_fp8(BlockActivations& block, int64_t layer) {
+  const Fp8Slot& slot = program_.fp8.attention.at(static_cast<size_t>(layer));
+  const op::AttentionShape shape = attention_shape(layer);
+  const TensorId queries_keys =
+      temporary(layer_name(layer, "queries_keys.fp8"), DType::kE4M3,
+                {num_tokens(), int64_t{shape.num_heads + shape.num_kv_heads} * shape.head_dim});
+  const TensorId values =
+      temporary(layer_name(layer, "values.fp8"), DType::kE4M3,
+                {int64_t{shape.num_kv_heads} * shape.head_dim, op::fp8_value_columns(num_tokens())});
+  tape_.enter(stage_.empty() ? "forward.quantize" : "backward.quantize", layer);
+  tape_.push(op::QuantizeQkv<TensorId>{.queries_keys = queries_keys,
+                                       .values = values,
+                                       .scale = slot.scale,
+                                       .qkv = block.qkv,
+                                       .abs_max = slot.abs_max,
+                                       .state = stage_.empty() ? program_.state : TensorId{},
+                                       .num_heads = shape.num_heads,
+                                       .num_kv_heads = shape.num_kv_heads,
+                                       .head_dim = shape.head_dim});
+  tape_.enter("forward.attention", layer);
+  tape_.push(op::AttentionForwardFp8<TensorId>{.out = block.attended,
+                                               .log_sum_exp = block.log_sum_exp,
+                                               .queries_keys = queries_keys,
+                                               .values = values,
+                                               .scale = slot.scale,
+                                               .offsets = batch_.offsets,
+                                               .num_documents = batch_.num_documents,
+                                               .abs_max = abs_max_for_producer(Fp8Site::kOutputInput, layer),
+                                               .shape = shape});
 }
 
 void LlamaEmitter::attend_to_cache(BlockActivations& block, int64_t layer) {

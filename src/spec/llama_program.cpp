@@ -7,6 +7,7 @@
 #include "core/step_state.h"
 #include "spec/communication_tape.h"
 #include "spec/flat_tensors.h"
+#include "spec/fp8_attention.h"
 #include "spec/fp8_tensors.h"
 #include "spec/llama_emitter.h"
 #include "spec/llama_pipeline.h"
@@ -112,6 +113,7 @@ void add_train_tape(Program& program, const BackendSizes& sizes, Phase phase) {
         {.gathers_weights = is_first, .reduces_gradients = is_last || shards_gradients, .is_first = is_first});
   }
   if (program.options.fp8) emitter.use_fp8();
+  if (program.options.fp8_attention) emitter.use_fp8_attention();
   const std::vector<BlockActivations> blocks = emitter.forward_blocks();
   const HeadActivations head = emitter.head_and_loss(blocks.back(), true);
   emitter.backward(blocks, head);
@@ -269,6 +271,7 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   declare_step_sums(program);
   if (options.generation) declare_generation(program);
   if (options.fp8) declare_fp8_tensors(program, sizes);
+  if (options.fp8_attention) declare_fp8_attention(program, sizes);
 
   program.tapes.emplace_back(Phase::kPack, make_pack_tape(program));
   if (optimizer_measures_weights(program)) program.tapes.emplace_back(Phase::kMeasure, make_measure_tape(program));

@@ -45,11 +45,16 @@ struct AdamWOptions {
   uint64_t seed = 0;  ///< of stochastic rounding
 };
 
-/// Matmuls of the blocks on 8-bit floats, forward and backward; head and attention stay in the compute dtype.
+/// Matmuls of the blocks on 8-bit floats, forward and backward; the head stays in the compute dtype.
 struct Fp8Options {
   DType gradient = DType::kE4M3;  ///< of the copies of gradients; inputs and weights are e4m3
   Fp8Scaling scaling = Fp8Scaling::kTensor;
   bool allows_emulation = false;  ///< also where the backend only computes what 8-bit matmuls would give
+};
+
+/// Attention's forward on 8-bit floats; its backward stays in the compute dtype.
+struct Fp8AttentionOptions {
+  bool allows_emulation = false;  ///< as for matmuls
 };
 
 struct ProgramOptions {
@@ -76,10 +81,11 @@ struct ProgramOptions {
   AdamWOptions adamw;
   /// Where the backend wants packed copies: each is made in front of the product that reads it, and none stays.
   bool packs_on_use = false;
-  std::optional<Fp8Options> fp8;              ///< in the train phases; absent: all matmuls in the compute dtype
-  std::optional<GenerationShape> generation;  ///< phases kPrefill and kDecode with their cache
-  int64_t data_ranks = 1;                     ///< ranks that train on tokens of their own, ZeRO-1 among them
-  int64_t data_rank = 0;                      ///< which of them this is; sizes and offsets do not depend on it
+  std::optional<Fp8Options> fp8;                     ///< in the train phases; absent: all matmuls in the compute dtype
+  std::optional<Fp8AttentionOptions> fp8_attention;  ///< in the train phases; absent: attention in the compute dtype
+  std::optional<GenerationShape> generation;         ///< phases kPrefill and kDecode with their cache
+  int64_t data_ranks = 1;                            ///< ranks that train on tokens of their own, ZeRO-1 among them
+  int64_t data_rank = 0;                             ///< which of them this is; sizes and offsets do not depend on it
   /// So many data ranks in a row, a divisor of them, share the rows of each micro-batch; 1: each has its own.
   int64_t context_ranks = 1;
   /// Norms and biases: every data rank updates copies of its own by its own gradients, and Phase::kSynchronise brings
@@ -186,6 +192,8 @@ struct Fp8Tensors {
   TensorId abs_max, scale;                                ///< hold all of the sites' slots
   TensorId weight_abs_max, weight_scale;                  ///< hold all of the weights' slots
   std::vector<std::array<Fp8Slot, kNumFp8Sites>> layers;  ///< a layer's slots, by Fp8Site
+  TensorId attention_abs_max, attention_scale;            ///< hold the slots of rotated queries, keys and values
+  std::vector<Fp8Slot> attention;                         ///< a layer's slot
 };
 
 /// The tensors that hold one parameter, [param shape] each.
@@ -301,7 +309,7 @@ struct Program {
   ReplicaTensors replicas;  ///< for kReplicas
   TensorId checksums;       ///< [parameters] i64 for kChecksum, in table order
   GenerationTensors generation;
-  Fp8Tensors fp8;                   ///< with ProgramOptions::fp8
+  Fp8Tensors fp8;                   ///< with ProgramOptions::fp8 and fp8_attention
   std::vector<TensorId> offloaded;  ///< [N, C] in host memory: inputs of all blocks but the last
   std::vector<std::pair<Phase, Tape>> tapes;
   std::optional<MemoryPlan> memory;

@@ -188,6 +188,12 @@ void PrecisionSection::visit(Fields& fields) {
               .value = &fp8_scaling,
               .help = "What shares a scale: the whole tensor, or each row of each copy, which is finer and slower.",
               .choices = {"tensor", "row"}});
+  fields.add({.path = "attention",
+              .value = &attention,
+              .help = "Operands of attention's forward in training. compute: as precision.compute; fp8: queries, keys, "
+                      "values and probabilities in 8-bit floats on a Hopper GPU, heads of 128, the backward as it is; "
+                      "fp8-emulated: also where 8 bits are only emulated.",
+              .choices = {"compute", "fp8", "fp8-emulated"}});
   fields.add({.path = "rope",
               .value = &rope,
               .help =

@@ -31,6 +31,8 @@ enum class ScheduleKind : uint8_t { kCosine, kLinear, kWsd, kConstant, kInverseS
 enum class ResidualPrecision : uint8_t { kCompute, kF32, kBF16 };
 /// kCompute: whatever precision.compute says. kFp8Emulated: fp8, also where it is only emulated.
 enum class MatmulPrecision : uint8_t { kCompute, kFp8, kFp8Emulated };
+/// The same of attention's forward.
+enum class AttentionPrecision : uint8_t { kCompute, kFp8, kFp8Emulated };
 enum class Fp8Gradient : uint8_t { kE4M3, kE5M2 };
 enum class Offload : uint8_t { kNone, kActivations };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
@@ -140,6 +142,7 @@ struct PrecisionSection {
   MatmulPrecision matmul = MatmulPrecision::kCompute;
   Fp8Gradient fp8_gradient = Fp8Gradient::kE4M3;
   Fp8Scaling fp8_scaling = Fp8Scaling::kTensor;
+  AttentionPrecision attention = AttentionPrecision::kCompute;
   RopePrecision rope = RopePrecision::kF32;
   DType gradient = DType::kF32;
 

@@ -66,6 +66,10 @@ void validate_weight_formats(const RunConfig& config) {
     throw ConfigError("precision.matmul", "is for bf16 activations", "precision.compute = \"fp32\"",
                       "precision.compute = \"bf16\"", "or set precision.matmul = \"compute\"");
   }
+  if (precision.attention != AttentionPrecision::kCompute && !computes_in_bf16) {
+    throw ConfigError("precision.attention", "is for bf16 activations", "precision.compute = \"fp32\"",
+                      "precision.compute = \"bf16\"", "or set precision.attention = \"compute\"");
+  }
   if (precision.gradient == DType::kF32) return;
   if (config.distribution.compression != Compression::kNone) {
     throw ConfigError("distribution.compression", "rounds gradients that precision.gradient has rounded already",

@@ -29,6 +29,11 @@ std::optional<Fp8Options> fp8_of(const PrecisionSection& precision) {
                     .allows_emulation = precision.matmul == MatmulPrecision::kFp8Emulated};
 }
 
+std::optional<Fp8AttentionOptions> fp8_attention_of(const PrecisionSection& precision) {
+  if (precision.attention == AttentionPrecision::kCompute) return std::nullopt;
+  return Fp8AttentionOptions{.allows_emulation = precision.attention == AttentionPrecision::kFp8Emulated};
+}
+
 /// Made on use, copies are packed for every micro-batch: with one a step that is as often as they change. Sampled texts
 /// would pack every weight for every token.
 bool packs_on_use(const RunConfig& config) {
@@ -69,6 +74,7 @@ ProgramOptions training_options(const RunConfig& config) {
                     .seed = static_cast<uint64_t>(config.seed)},
           .packs_on_use = packs_on_use(config),
           .fp8 = fp8_of(config.precision),
+          .fp8_attention = fp8_attention_of(config.precision),
           .generation = sampling_of(config),
           .data_ranks = config.cluster.reducing_ranks(),
           .context_ranks = config.cluster.cp,

@@ -49,6 +49,10 @@ std::string precision_text(RunConfig config) {
     config.precision.master = MasterWeights::kF32;
   std::string text = keys_text(config, {"precision.compute", "precision.residual", "precision.master", "precision.rope",
                                         "precision.gradient", "optim.moments", "deterministic"});
+  if (config.precision.attention != AttentionPrecision::kCompute) {
+    config.precision.attention = AttentionPrecision::kFp8;
+    text += " " + keys_text(config, {"precision.attention"});
+  }
   if (!is_fp8) return text;
   config.precision.matmul = MatmulPrecision::kFp8;
   return text + " " + keys_text(config, {"precision.matmul", "precision.fp8_gradient", "precision.fp8_scaling"});

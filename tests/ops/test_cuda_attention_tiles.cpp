@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/cuda/heuristics/attention_tiles.h"
+#include "ops/cuda/heuristics/attention_early_band.h"
 
 namespace litespark::cuda {
 namespace {
@@ -103,6 +103,44 @@ TEST(AttentionTiles, TilesOfQueriesAndOfKeysMayDifferInSize) {
             const Visibility part = visibility_of_rows(band, query, 64, key_tile);
             if (!part.any) continue;
             ASSERT_EQ(band.rows_need_mask(query, 64, key_tile), !part.all) << length << " " << window;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionTiles, ABandThatBeginsEarlyHidesTheRowsBefore) {
+  for (const int length : {1, 64, 112, 113, 128, 129, 300}) {
+    for (const int window : {0, 1, 70, 128, 200, INT_MAX - 16}) {
+      for (const int early : {0, 1, 7, 15}) {
+        const EarlyBandOf<128, 128> band{.band = {.length = length, .window = window}, .early = early};
+        const auto sees = [&](int query, int key) {
+          return query < length && key >= early && band.band.sees(query, key - early);
+        };
+        for (int query = 0; query < length; ++query) {
+          for (int key = 0; key < length + 16; ++key) {
+            ASSERT_EQ(sees(query, key), key >= band.first_key(query) && key <= band.last_key(query));
+          }
+        }
+        for (int tile = 0; tile < tiles_of<128>(length); ++tile) {
+          const TileRange keys = band.key_tiles(tile);
+          for (int key_tile = 0; key_tile < 4; ++key_tile) {
+            bool any = false;
+            for (int query = 128 * tile; query < 128 * (tile + 1); ++query) {
+              for (int key = 128 * key_tile; key < 128 * (key_tile + 1); ++key) any |= sees(query, key);
+            }
+            ASSERT_EQ(key_tile >= keys.begin && key_tile < keys.end, any) << length << " " << window << " " << early;
+          }
+        }
+        for (int query = 0; query < length; query += 64) {
+          const TileRange unmasked = band.unmasked_tiles(query, 64);
+          for (int key_tile = unmasked.begin; key_tile < unmasked.end; ++key_tile) {
+            for (int row = query; row < query + 64 && row < length; ++row) {
+              for (int key = 128 * key_tile; key < 128 * (key_tile + 1); ++key) {
+                ASSERT_TRUE(sees(row, key)) << length << " " << window << " " << early << " row " << row;
+              }
+            }
           }
         }
       }

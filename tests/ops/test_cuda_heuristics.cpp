@@ -9,6 +9,7 @@
 namespace litespark::cuda {
 namespace {
 
+/// Bytes a block may have.
 constexpr int64_t kHopperShared = 232448;
 
 TEST(CudaHeuristics, AHeldRowFitsItsTeam) {

@@ -181,6 +181,15 @@ std::vector<ValidOp> fp8_ops() {
       {op::ScaledMatmul<Tensor>{half({6, 32}), e4m3({6, 16}), e4m3({32, 16}), f32({1}), f32({1}), f32({32}), bytes(9)},
        {"bias", "scratch"},
        {"scratch"}},
+      {op::QuantizeQkv<Tensor>{e4m3({kTokens, (kHeads + kKvHeads) * kDim}), e4m3({kKvHeads * kDim, 16}), f32({1}),
+                               half({kTokens, kQkv}), f32({1}), state_shape(), kHeads, kKvHeads, kDim},
+       {"state"},
+       {}},
+      {op::AttentionForwardFp8<Tensor>{half({kTokens, kHeads * kDim}), f32({kHeads, kTokens}),
+                                       e4m3({kTokens, (kHeads + kKvHeads) * kDim}), e4m3({kKvHeads * kDim, 16}),
+                                       f32({1}), i32({4}), i32({1}), f32({1}), attention_shape()},
+       {"abs_max"},
+       {}},
       {op::ScaledMatmul<Tensor>{f32({6, 32}), e4m3({6, 16}), e4m3({32, 16}), f32({6}), f32({32}), {}, {}}, {}, {}},
   };
 }
@@ -327,6 +336,17 @@ TEST(Validate, RefusesScalarsThatContradict) {
                                          attention_shape()};
   attention.shape.uniform = true;
   EXPECT_NE(message_of(attention).find("uniform"), std::string::npos);
+  op::AttentionForwardFp8<Tensor> on_fp8{half({6, 32}),
+                                         f32({4, 6}),
+                                         shape_only(DType::kE4M3, {6, 48}),
+                                         shape_only(DType::kE4M3, {16, 16}),
+                                         f32({1}),
+                                         i32({4}),
+                                         i32({1}),
+                                         {},
+                                         attention_shape()};
+  on_fp8.shape.has_alibi = true;
+  EXPECT_NE(message_of(on_fp8).find("ALiBi"), std::string::npos);
   op::AttentionPartForward<Tensor> part{f32({6, 32}),
                                         f32({4, 6}),
                                         half({6, 64}),

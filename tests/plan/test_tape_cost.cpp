@@ -42,6 +42,28 @@ TEST(TapeCost, AttentionIsItsCausalHalfAndTwoAndAHalfTimesThatBackwards) {
   EXPECT_DOUBLE_EQ(seconds, 7.0 * 3 * 64 * 32 * 4 * 8);  // L N T H D
 }
 
+TEST(TapeCost, AttentionOnEightBitsHasTheSameProductsAndMovesItsCopies) {
+  ProgramOptions options = small_options();
+  options.compute = options.residual = DType::kBF16;
+  options.fp8_attention = Fp8AttentionOptions{.allows_emulation = true};
+  const Program program = make_llama_program(small_config(), options, PlainSizes());
+  options.fp8_attention.reset();
+  const Program plain = make_llama_program(small_config(), options, PlainSizes());
+  double flops = 0;
+  double copies = 0;
+  for (const TapeEntry& entry : program.tape(Phase::kTrainFirst)->entries()) {
+    const OpWork work = op_work(entry.op, program.tensors);
+    flops += work.attention_flops;
+    if (std::holds_alternative<op::QuantizeQkv<TensorId>>(entry.op)) copies += work.bytes;
+  }
+  double expected = 0;
+  for (const TapeEntry& entry : plain.tape(Phase::kTrainFirst)->entries()) {
+    expected += op_work(entry.op, plain.tensors).attention_flops;
+  }
+  EXPECT_DOUBLE_EQ(flops, expected);
+  EXPECT_GE(copies, 3.0 * 64 * 64 * 3);  // layers, tokens, features: read in two bytes, written in one
+}
+
 TEST(TapeCost, HeadsThatAreOffAreNotCounted) {
   const Program program = program_with(Recompute::kNone);
   for (const TapeEntry& entry : program.tape(Phase::kTrainFirst)->entries()) {

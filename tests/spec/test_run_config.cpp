@@ -53,6 +53,7 @@ TEST_F(RunKeys, ChoicesMatchTheirEnumerators) {
   choose("precision.matmul", "fp8-emulated");
   choose("precision.fp8_gradient", "e5m2");
   choose("precision.fp8_scaling", "row");
+  choose("precision.attention", "fp8-emulated");
   choose("model.model_type", "qwen3");
   choose("model.rope_scaling.rope_type", "llama3");
   choose("data.source", "synthetic");
@@ -67,6 +68,7 @@ TEST_F(RunKeys, ChoicesMatchTheirEnumerators) {
   EXPECT_EQ(config_.precision.matmul, MatmulPrecision::kFp8Emulated);
   EXPECT_EQ(config_.precision.fp8_gradient, Fp8Gradient::kE5M2);
   EXPECT_EQ(config_.precision.fp8_scaling, Fp8Scaling::kRow);
+  EXPECT_EQ(config_.precision.attention, AttentionPrecision::kFp8Emulated);
   EXPECT_EQ(config_.model.model_type, ModelFamily::kQwen3);
   EXPECT_EQ(config_.model.rope_scaling.rope_type, RopeScaling::kLlama3);
   EXPECT_EQ(config_.data.source, DataSource::kSynthetic);

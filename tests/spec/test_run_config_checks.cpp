@@ -101,6 +101,11 @@ TEST(RunConfigChecks, ContradictionsAreNamed) {  // fault:F5
                        }),
                        "precision.matmul"));
   EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.precision.compute = DType::kF32;
+                         c.precision.attention = AttentionPrecision::kFp8;
+                       }),
+                       "precision.attention"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
                          c.precision.gradient = DType::kBF16;
                          c.train.accumulation = 2;
                        }),

@@ -82,6 +82,11 @@ TEST(RunProgram, OptionsFollowTheFile) {
   EXPECT_FALSE(training_options(config).fp8->allows_emulation);
   config.precision.matmul = MatmulPrecision::kFp8Emulated;
   EXPECT_TRUE(training_options(config).fp8->allows_emulation);
+  EXPECT_FALSE(options.fp8_attention.has_value());
+  config.precision.attention = AttentionPrecision::kFp8;
+  EXPECT_FALSE(training_options(config).fp8_attention->allows_emulation);
+  config.precision.attention = AttentionPrecision::kFp8Emulated;
+  EXPECT_TRUE(training_options(config).fp8_attention->allows_emulation);
   EXPECT_EQ(options.z_loss, 1e-4);
   EXPECT_EQ(options.adamw.beta1, 0.8);
   EXPECT_EQ(options.adamw.beta2, 0.7);

@@ -130,6 +130,24 @@ TEST_F(CheckpointTest, ResumesBf16WeightsAndMomentsBitForBit) {  // fault:C5: th
   EXPECT_EQ(second->weights(), whole->weights());
 }
 
+TEST_F(CheckpointTest, ResumesAttentionOnEightBitsBitForBit) {  // fault:C13: scales have no history
+  ProgramOptions options = tiny_program_options();
+  options.compute = DType::kBF16;
+  options.fp8_attention = Fp8AttentionOptions{.allows_emulation = true};
+  const auto make = [&] {
+    return std::make_unique<TinyRun>(config, options, std::vector{random_batch(options.batch, {20, 7, 32}, 96, 1)},
+                                     tiny_trainer_options(6));
+  };
+  const auto whole = make();
+  for (int i = 0; i < 6; ++i) whole->trainer.step_and_finish();
+  const auto first = make();
+  for (int i = 0; i < 3; ++i) first->trainer.step_and_finish();
+  const auto second = make();
+  resume(*second, save(*first, "fp8"));
+  for (int i = 0; i < 3; ++i) second->trainer.step_and_finish();
+  EXPECT_EQ(second->weights(), whole->weights());
+}
+
 TEST_F(CheckpointTest, IsAHuggingFaceFolder) {
   const auto run = make_run();
   const fs::path folder = save(*run, "step-0");

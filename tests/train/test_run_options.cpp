@@ -102,6 +102,7 @@ TEST(RunOptions, TheIdentityChangesWithWhatChangesTheWeights) {
                                           {"precision.gradient", "bf16", "precision"},
                                           {"optim.moments", "bf16", "precision"},
                                           {"precision.matmul", "fp8", "precision"},
+                                          {"precision.attention", "fp8", "precision"},
                                           {"train.micro_batch", "3", "batch"},
                                           {"data.packing", "stream", "batch"}}) {
     RunIdentity changed = identity(path, value);
@@ -131,6 +132,7 @@ TEST(RunOptions, TheIdentityHoldsWhatEightBitMatmulsAreMadeWith) {
   EXPECT_EQ(identity({{"precision.matmul", "fp8-emulated"}}), plain);
   EXPECT_NE(identity({{"precision.matmul", "fp8"}, {"precision.master", "bf16-remainder"}}), plain)
       << "8-bit copies are made of another tensor";
+  EXPECT_EQ(identity({{"precision.attention", "fp8-emulated"}}), identity({{"precision.attention", "fp8"}}));
   EXPECT_EQ(identity({{"precision.fp8_gradient", "e5m2"}}), identity({})) << "without 8-bit matmuls it says nothing";
 }
 

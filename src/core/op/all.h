@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "core/op/attention.h"
+#include "core/op/attention_fp8.h"
 #include "core/op/checksum.h"
 #include "core/op/columns.h"
 #include "core/op/communication.h"
@@ -24,16 +25,15 @@
 namespace litespark::op {
 
 template <class T>
-using AnyOp =
-    std::variant<EmbeddingForward<T>, EmbeddingBackward<T>, RmsNormForward<T>, RmsNormBackward<T>, HeadNormForward<T>,
-                 HeadNormBackward<T>, MatmulForward<T>, MatmulBackwardInput<T>, MatmulBackwardWeight<T>,
-                 BiasBackward<T>, PackWeight<T>, Rope<T>, AttentionForward<T>, AttentionBackward<T>,
-                 AttentionPartForward<T>, AttentionPartBackward<T>, AttentionCached<T>, TakeColumns<T>, JoinColumns<T>,
-                 SwiGluForward<T>, SwiGluBackward<T>, GatedForward<T>, GatedBackward<T>, CrossEntropy<T>,
-                 CrossEntropyPart<T>, CrossEntropyJoined<T>, LossReduce<T>, GradientSquareSum<T>, StepDecision<T>,
-                 AdamW<T>, MeanOfCopies<T>, Convert<T>, Add<T>, OffloadStore<T>, OffloadFetch<T>, OffloadWait<T>,
-                 Checksum<T>, PutStepSums<T>, TakeStepSums<T>, AllReduce<T>, ReduceScatter<T>, AllGather<T>,
-                 AllToAll<T>, Send<T>, Receive<T>, PassOn<T>, CommWait<T>, Clear<T>, AbsMax<T>, QuantizeFp8<T>,
-                 ScaledMatmul<T>, CompressGradient<T>, SumMessages<T>, DropResidual<T>>;
+using AnyOp = std::variant<
+    EmbeddingForward<T>, EmbeddingBackward<T>, RmsNormForward<T>, RmsNormBackward<T>, HeadNormForward<T>,
+    HeadNormBackward<T>, MatmulForward<T>, MatmulBackwardInput<T>, MatmulBackwardWeight<T>, BiasBackward<T>,
+    PackWeight<T>, Rope<T>, AttentionForward<T>, AttentionBackward<T>, AttentionPartForward<T>,
+    AttentionPartBackward<T>, AttentionCached<T>, TakeColumns<T>, JoinColumns<T>, SwiGluForward<T>, SwiGluBackward<T>,
+    GatedForward<T>, GatedBackward<T>, CrossEntropy<T>, CrossEntropyPart<T>, CrossEntropyJoined<T>, LossReduce<T>,
+    GradientSquareSum<T>, StepDecision<T>, AdamW<T>, MeanOfCopies<T>, Convert<T>, Add<T>, OffloadStore<T>,
+    OffloadFetch<T>, OffloadWait<T>, Checksum<T>, PutStepSums<T>, TakeStepSums<T>, AllReduce<T>, ReduceScatter<T>,
+    AllGather<T>, AllToAll<T>, Send<T>, Receive<T>, PassOn<T>, CommWait<T>, Clear<T>, AbsMax<T>, QuantizeFp8<T>,
+    ScaledMatmul<T>, QuantizeQkv<T>, AttentionForwardFp8<T>, CompressGradient<T>, SumMessages<T>, DropResidual<T>>;
 
 }  // namespace litespark::op

@@ -76,6 +76,8 @@ class CpuBackend final : public Backend {
   void run(const op::AbsMax<Tensor>& op) override;
   void run(const op::QuantizeFp8<Tensor>& op) override;
   void run(const op::ScaledMatmul<Tensor>& op) override;
+  void run(const op::QuantizeQkv<Tensor>& op) override;
+  void run(const op::AttentionForwardFp8<Tensor>& op) override;
   void run(const op::CompressGradient<Tensor>& op) override;
   void run(const op::SumMessages<Tensor>& op) override;
   void run(const op::DropResidual<Tensor>& op) override;

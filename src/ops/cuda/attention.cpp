@@ -4,6 +4,7 @@
 #include "core/backend_sizes.h"
 #include "core/checked.h"
 #include "core/error.h"
+#include "ops/cuda/attention_fp8.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
 #include "ops/cuda/heuristics/attention_choice.h"
@@ -180,6 +181,10 @@ void AttentionLibrary::prepare(const op::AttentionForward<Tensor>& op) {
   arguments_of(op.shape, op.qkv.rows(), op.qkv.dtype);
 }
 
+void AttentionLibrary::prepare(const op::AttentionForwardFp8<Tensor>& op) {
+  arguments_of(op.shape, op.out.rows(), op.out.dtype);
+}
+
 void AttentionLibrary::prepare(const op::AttentionBackward<Tensor>& op) {
   arguments_of(op.shape, op.qkv.rows(), op.qkv.dtype);
 }
@@ -230,6 +235,28 @@ void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
   if (choice.hopper) return launch_attention_backward_hopper(arguments, op.scratch.data, context_);
   arguments.delta = static_cast<float*>(op.scratch.data);
   launch_attention_backward(arguments, op.qkv.dtype, context_);
+}
+
+void AttentionLibrary::run(const op::AttentionForwardFp8<Tensor>& op) {
+  const int64_t num_tokens = op.out.rows();
+  if (num_tokens == 0) return;
+  if (!has_fp8_forward(op.shape, context_) || op.out.dtype != DType::kBF16) {
+    throw InternalError(op.kName, "has no kernel for these heads on this device", op.shape.head_dim,
+                        "heads of 128 in bf16 on a Hopper GPU");
+  }
+  clear_off_heads(op.shape, op.out, context_);
+  clear_off_statistics(op.shape, op.log_sum_exp, context_);
+  if (op.shape.gates.num_on(0, op.shape.num_heads) == 0) return;
+  AttentionArguments arguments = arguments_of(op.shape, num_tokens, op.out.dtype);
+  arguments.out = op.out.data;
+  arguments.log_sum_exp = op.log_sum_exp.as<float>();
+  arguments.abs_max = op.abs_max.has_value() ? op.abs_max.as<float>() : nullptr;
+  arguments.offsets = op.offsets.as<int32_t>();
+  arguments.num_documents = op.num_documents.as<int32_t>();
+  arguments.tickets = tickets_.data();
+  launch_attention_forward_fp8(
+      arguments, {.queries_keys = op.queries_keys.data, .values = op.values.data, .scale = op.scale.as<float>()},
+      context_);
 }
 
 bool AttentionLibrary::has_hopper_parts(const op::AttentionShape& shape, DType compute) const {
@@ -286,6 +313,10 @@ void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
 }
 
 void CudaBackend::run(const op::AttentionBackward<Tensor>& op) {
+  attention_->run(op);
+}
+
+void CudaBackend::run(const op::AttentionForwardFp8<Tensor>& op) {
   attention_->run(op);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/op/attention.h"
+#include "core/op/attention_fp8.h"
 #include "core/tensor.h"
 #include "ops/cuda/attention_cudnn.h"
 #include "ops/cuda/attention_portable.h"
@@ -42,6 +43,7 @@ class AttentionLibrary {
 
   /// Builds the plans of both directions.
   void prepare(const op::AttentionForward<Tensor>& op);
+  void prepare(const op::AttentionForwardFp8<Tensor>& op);
   void prepare(const op::AttentionBackward<Tensor>& op);
 
   void run(const op::AttentionForward<Tensor>& op);
@@ -49,6 +51,8 @@ class AttentionLibrary {
   /// not.
   bool measures(const op::AttentionForward<Tensor>& op);
   void run(const op::AttentionBackward<Tensor>& op);
+  /// The Hopper kernel, whatever is asked for, beside the backward of the same shape in the dtype of `out`.
+  void run(const op::AttentionForwardFp8<Tensor>& op);
 
   /// The same of parts that context ranks share, for `num_rows` rows of a rank: our own kernels, whatever is asked for;
   /// those for Hopper where there are any, unless the portable ones are asked for.

@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // 8-bit copies of a tensor, both in one read.
-#include <cuda_fp8.h>
-
-#include "core/fp8.h"
-#include "core/step_state.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend_impl.h"
-#include "ops/cuda/device/fp8_tile.cuh"
-#include "ops/cuda/device/reduce.cuh"
+#include "ops/cuda/device/fp8_copies.cuh"
 #include "ops/cuda/launch.h"
 
 namespace litespark::cuda {
 namespace {
-
-struct Counters {
-  unsigned long long* overflows;
-  unsigned long long* elements;  // nullptr: not counted
-  unsigned long long* flushed;
-};
 
 template <class T>
 struct QuantizeArgs {
@@ -28,7 +17,7 @@ struct QuantizeArgs {
   const float* column_abs_max;  // nullptr: abs_max is one number and holds for both copies
   float* scale;
   float* column_scale;
-  Counters counters;  // overflows nullptr: nothing is counted
+  Fp8Counters counters;  // overflows nullptr: nothing is counted
   int64_t rows, columns;
   bool by_row;
 };
@@ -41,21 +30,6 @@ inline constexpr int kBlocksAtOnce = sizeof(T) == 2 && !kByVector ? 4 : 2;
 template <class T, DType kFormat, bool kWide, bool kByVector>
 __global__ void __launch_bounds__(kFp8TileThreads, kBlocksAtOnce<T, kByVector>)
     quantize_tile_kernel(QuantizeArgs<T> args);
-
-Counters counters_of(const Tensor& state, op::Fp8Kind kind) {
-  if (!state.has_value()) return {};
-  auto* const counts = static_cast<StepState*>(state.data);
-  const auto word = [](int64_t* count) { return reinterpret_cast<unsigned long long*>(count); };
-  Counters counters{.overflows = word(&counts->fp8_overflows), .elements = nullptr, .flushed = nullptr};
-  if (kind == op::Fp8Kind::kInput) {
-    counters.elements = word(&counts->fp8_inputs);
-    counters.flushed = word(&counts->fp8_inputs_flushed);
-  } else if (kind == op::Fp8Kind::kGradient) {
-    counters.elements = word(&counts->fp8_gradients);
-    counters.flushed = word(&counts->fp8_gradients_flushed);
-  }
-  return counters;
-}
 
 template <class T, DType kFormat>
 void launch_quantize(const QuantizeArgs<T>& args, unsigned grid, cudaStream_t stream) {
@@ -82,7 +56,7 @@ void CudaBackend::run(const op::QuantizeFp8<Tensor>& op) {
                                .column_abs_max = pointer_or_null<float>(op.column_abs_max),
                                .scale = pointer_or_null<float>(op.scale),
                                .column_scale = pointer_or_null<float>(op.column_scale),
-                               .counters = counters_of(op.state, op.kind),
+                               .counters = fp8_counters(op.state, op.kind),
                                .rows = op.x.rows(),
                                .columns = op.x.columns(),
                                .by_row = op.abs_max.num_elements() > 1};
@@ -97,44 +71,6 @@ void CudaBackend::run(const op::QuantizeFp8<Tensor>& op) {
 }
 
 namespace {
-
-template <DType kFormat>
-__device__ uint32_t pack_fp8(float first, float second) {
-  constexpr auto kInterpretation = kFormat == DType::kE5M2 ? __NV_E5M2 : __NV_E4M3;
-  return __nv_cvt_float2_to_fp8x2(make_float2(first, second), __NV_SATFINITE, kInterpretation);
-}
-
-template <DType kFormat>
-__device__ uint2 pack_fp8(const float (&values)[kFp8Block]) {
-  return make_uint2(pack_fp8<kFormat>(values[0], values[1]) | pack_fp8<kFormat>(values[2], values[3]) << 16,
-                    pack_fp8<kFormat>(values[4], values[5]) | pack_fp8<kFormat>(values[6], values[7]) << 16);
-}
-
-/// The bytes of four words, transposed as a 4 x 4 matrix.
-__device__ void transpose_bytes(uint32_t (&words)[4]) {
-  const uint32_t low_01 = __byte_perm(words[0], words[1], 0x5140);
-  const uint32_t low_23 = __byte_perm(words[2], words[3], 0x5140);
-  const uint32_t high_01 = __byte_perm(words[0], words[1], 0x7362);
-  const uint32_t high_23 = __byte_perm(words[2], words[3], 0x7362);
-  words[0] = __byte_perm(low_01, low_23, 0x5410);
-  words[1] = __byte_perm(low_01, low_23, 0x7632);
-  words[2] = __byte_perm(high_01, high_23, 0x5410);
-  words[3] = __byte_perm(high_01, high_23, 0x7632);
-}
-
-/// rows[r] holds the eight codes of row r; afterwards rows[c] those of column c.
-__device__ void transpose_block(uint2 (&rows)[kFp8Block]) {
-  uint32_t corners[2][2][4];  // [upper, lower][left, right]
-#pragma unroll
-  for (int r = 0; r < kFp8Block; ++r) {
-    corners[r / 4][0][r % 4] = rows[r].x;
-    corners[r / 4][1][r % 4] = rows[r].y;
-  }
-#pragma unroll
-  for (int corner = 0; corner < 4; ++corner) transpose_bytes(corners[corner / 2][corner % 2]);
-#pragma unroll
-  for (int c = 0; c < kFp8Block; ++c) rows[c] = make_uint2(corners[0][c / 4][c % 4], corners[1][c / 4][c % 4]);
-}
 
 /// Writes the scales that this tile is the first to meet; returns how many are of something with Inf or NaN.
 template <class T, DType kFormat>
@@ -154,20 +90,6 @@ __device__ int write_scales(const QuantizeArgs<T>& args, const Place& place) {
     write(args.column_scale, args.column_abs_max, column);
   }
   return overflows;
-}
-
-__device__ void add_counts(const Counters& counters, int64_t elements, int overflows, int flushed, int* shared) {
-  overflows = __reduce_add_sync(kFullWarp, overflows);
-  flushed = __reduce_add_sync(kFullWarp, flushed);
-  if (threadIdx.x % kWarpSize == 0) {
-    if (overflows > 0) atomicAdd(counters.overflows, static_cast<unsigned long long>(overflows));
-    if (flushed > 0) atomicAdd(shared, flushed);
-  }
-  if (counters.elements == nullptr) return;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  if (*shared > 0) atomicAdd(counters.flushed, static_cast<unsigned long long>(*shared));
-  if (blockIdx.x == 0) atomicAdd(counters.elements, static_cast<unsigned long long>(elements));
 }
 
 template <bool kWide>
@@ -192,10 +114,7 @@ __device__ void store_transposed(const QuantizeArgs<T>& args, const Place& place
     const int64_t row = place.tile_row + index % 8 * 16;
     const int64_t to = (place.tile_column + column) * args.rows + row;
     if (place.tile_column + column >= args.columns) continue;
-    // Two chunks that follow each other share 16 bytes, in one order or the other.
-    const int slot = fp8_tile_slot(column, index % 8 * 2);
-    uint4 codes = *reinterpret_cast<const uint4*>(tile + (slot & ~1));
-    if (slot % 2 != 0) codes = make_uint4(codes.z, codes.w, codes.x, codes.y);
+    const uint4 codes = tile_codes(tile, column, index % 8);
     if constexpr (kWide) {
       if (row < args.rows) {
         *reinterpret_cast<uint4*>(args.transposed + to) = codes;
@@ -208,24 +127,6 @@ __device__ void store_transposed(const QuantizeArgs<T>& args, const Place& place
       }
     }
   }
-}
-
-/// Codes of eight elements, each times its factor; counts those that become 0.
-template <DType kFormat, class T, class Factor>
-__device__ uint2 codes_of(const Pack<T, kVectorWidth>& row, const Factor& factor, int& flushed) {
-  constexpr float kFlushed = fp8_flushed_below(kFormat);
-  float values[kFp8Block];
-#pragma unroll
-  for (int c = 0; c < kFp8Block; ++c) {
-    values[c] = row[c] * factor(c);
-    flushed += values[c] != 0.0f && fabsf(values[c]) <= kFlushed ? 1 : 0;
-  }
-  return pack_fp8<kFormat>(values);
-}
-
-template <DType kFormat>
-__device__ float factor_of(const float* abs_max, int64_t index) {
-  return fp8_scale(abs_max[index], kFormat).quantise;
 }
 
 /// The row-major copy, and its codes where the transposed copy has the same.

@@ -2,6 +2,7 @@
 // BackendSizes as the linked libraries state them: a fixed cuBLASLt workspace a matmul, what attention's plans ask for.
 #include "core/backend_sizes.h"
 #include "ops/cuda/attention.h"
+#include "ops/cuda/attention_fp8.h"
 #include "ops/cuda/cuda_backend_impl.h"
 #include "ops/cuda/gated_product.h"
 #include "ops/cuda/matmul.h"
@@ -25,6 +26,9 @@ class CudaSizes final : public BackendSizes {
   int64_t packed_bytes(const LinearShape&, op::PackForm) const override { return 0; }
 
   Fp8Support fp8_support() const override { return has_fp8_ ? Fp8Support::kNative : Fp8Support::kNone; }
+  Fp8Support fp8_attention_support(const op::AttentionShape& shape) const override {
+    return has_fp8_forward(shape, context_) ? Fp8Support::kNative : Fp8Support::kNone;
+  }
   int64_t scaled_matmul_scratch_bytes(int64_t columns, bool has_bias) const override {
     return kMatmulWorkspaceBytes +
            bias_copy_bytes(

@@ -29,13 +29,14 @@ CUtensorMap make_matrix_map(const MatrixMapRequest& request) {
   static const Encode encode = encoder();
   CUtensorMap map{};
   const cuuint64_t extents[2] = {static_cast<cuuint64_t>(request.columns), static_cast<cuuint64_t>(request.rows)};
-  const cuuint64_t row_bytes[1] = {static_cast<cuuint64_t>(request.columns) * 2};
-  const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(request.box_rows)};
+  const auto element_bytes = static_cast<cuuint32_t>(dtype_bytes(request.dtype));
+  const cuuint64_t row_bytes[1] = {static_cast<cuuint64_t>(request.columns) * element_bytes};
+  const cuuint32_t box[2] = {128 / element_bytes, static_cast<cuuint32_t>(request.box_rows)};
   const cuuint32_t element_strides[2] = {1, 1};
   const CUresult status =
-      encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(request.data), extents, row_bytes, box,
-             element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      encode(&map, element_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+             const_cast<void*>(request.data), extents, row_bytes, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) {
     throw DeviceError("tensor map", "the driver refused the description", static_cast<int>(status), "0");
   }

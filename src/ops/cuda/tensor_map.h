@@ -6,14 +6,18 @@
 
 #include <cstdint>
 
+#include "core/dtype.h"
+
 namespace litespark::cuda {
 
-/// A row-major bf16 matrix, copied in boxes of 64 columns x `box_rows` rows with the 128-byte swizzle (hopper_maps.h).
+/// A row-major matrix, copied in boxes of 128 bytes of columns x `box_rows` rows with the 128-byte swizzle
+/// (hopper_maps.h).
 struct MatrixMapRequest {
   const void* data = nullptr;  ///< multiple of 16 bytes
   int64_t rows = 0;
-  int64_t columns = 0;  ///< a row is a multiple of 16 bytes
-  int box_rows = 0;     ///< at most 256
+  int64_t columns = 0;         ///< a row is a multiple of 16 bytes
+  int box_rows = 0;            ///< at most 256
+  DType dtype = DType::kBF16;  ///< or of 8-bit floats
 };
 
 /// Elements past the matrix arrive as zeros. The map holds the address: it must be made again when the memory moves.

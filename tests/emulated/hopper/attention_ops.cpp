@@ -11,7 +11,7 @@
 #include "block.h"
 #include "core/checked.h"
 #include "core/error.h"
-#include "ops/cuda/attention_portable.h"
+#include "ops/cuda/attention_fp8.h"
 #include "ops/cuda/heuristics/attention_gradient.h"
 
 namespace litespark::cuda {
@@ -55,16 +55,15 @@ class HostMemory {
   std::map<std::string, DType> written_;
 };
 
-/// What both directions of whole attention read.
+/// What all of whole attention has.
 template <class Op>
-AttentionArguments whole_arguments(const Op& op) {
-  return {.qkv = op.qkv.data,
-          .out = op.out.data,
+AttentionArguments shape_arguments(const Op& op) {
+  return {.out = op.out.data,
           .log_sum_exp = op.log_sum_exp.template as<float>(),
           .offsets = op.offsets.template as<int32_t>(),
           .num_documents = op.num_documents.template as<int32_t>(),
-          .stats = {.head_stride = op.qkv.rows()},
-          .num_tokens = static_cast<int>(op.qkv.rows()),
+          .stats = {.head_stride = op.out.rows()},
+          .num_tokens = static_cast<int>(op.out.rows()),
           .num_heads = op.shape.num_heads,
           .num_kv_heads = op.shape.num_kv_heads,
           .head_dim = op.shape.head_dim,
@@ -74,6 +73,14 @@ AttentionArguments whole_arguments(const Op& op) {
           .uniform_length = op.shape.uniform ? op.shape.max_length : 0,
           .has_alibi = op.shape.has_alibi,
           .gates = op.shape.gates};
+}
+
+/// What both directions of whole attention read.
+template <class Op>
+AttentionArguments whole_arguments(const Op& op) {
+  AttentionArguments arguments = shape_arguments(op);
+  arguments.qkv = op.qkv.data;
+  return arguments;
 }
 
 /// Whole attention or a part, by `launch(arguments, dtype)`.
@@ -113,12 +120,18 @@ test::Values run_backward(const test::OpCase<Op>& test, const Launch& launch) {
   return memory.outputs();
 }
 
-/// By two blocks, which run one after another: the first takes all slots, the second finds none.
-void run_hopper_forward(AttentionArguments arguments, DType /*dtype*/) {
+/// By two blocks, which run one after another: the first takes all slots, the second finds none. `launch(arguments,
+/// context)` starts them.
+template <class Launch>
+void launch_with_tickets(AttentionArguments arguments, const Launch& launch) {
   std::array<int32_t, 2> tickets = {};
   arguments.tickets = tickets.data();
-  launch_attention_forward_hopper(arguments, {.num_multiprocessors = 2});
+  launch(arguments, DeviceContext{.num_multiprocessors = 2});
   if (tickets != std::array<int32_t, 2>{}) throw InternalError("attention", "tickets are left", tickets[0], 0);
+}
+
+void run_hopper_forward(const AttentionArguments& arguments, DType /*dtype*/) {
+  launch_with_tickets(arguments, launch_attention_forward_hopper);
 }
 
 void run_portable_backward(AttentionArguments arguments, DType dtype) {
@@ -150,6 +163,19 @@ test::Values run_hopper(const test::OpCase<op::AttentionForward<Tensor>>& test) 
 }
 test::Values run_hopper(const test::OpCase<op::AttentionPartForward<Tensor>>& test) {
   return run_forward(test, run_hopper_forward);
+}
+
+test::Values run_hopper(const test::OpCase<op::AttentionForwardFp8<Tensor>>& test) {
+  HostMemory memory(test.inputs);
+  const auto op = test.op.map(memory);
+  AttentionArguments arguments = shape_arguments(op);
+  arguments.abs_max = op.abs_max.has_value() ? op.abs_max.as<float>() : nullptr;
+  const Fp8Operands operands{
+      .queries_keys = op.queries_keys.data, .values = op.values.data, .scale = op.scale.as<float>()};
+  launch_with_tickets(arguments, [&](const AttentionArguments& given, const DeviceContext& context) {
+    launch_attention_forward_fp8(given, operands, context);
+  });
+  return memory.outputs();
 }
 
 test::Values run_portable(const test::OpCase<op::AttentionBackward<Tensor>>& test) {

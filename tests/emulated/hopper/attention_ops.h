@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/op/attention.h"
+#include "core/op/attention_fp8.h"
 #include "ops/attention_cases.h"
 #include "support/op_case.h"
 
@@ -19,6 +20,8 @@ test::Values run_portable(const test::OpCase<op::AttentionPartBackward<Tensor>>&
 /// The Hopper kernels: bf16 heads of 64 and 128. `ordered`: dQ is summed in a fixed order.
 test::Values run_hopper(const test::OpCase<op::AttentionForward<Tensor>>& test);
 test::Values run_hopper(const test::OpCase<op::AttentionPartForward<Tensor>>& test);
+/// On 8-bit floats: heads of 128.
+test::Values run_hopper(const test::OpCase<op::AttentionForwardFp8<Tensor>>& test);
 test::Values run_hopper(const test::OpCase<op::AttentionBackward<Tensor>>& test, bool ordered = true);
 test::Values run_hopper(const test::OpCase<op::AttentionPartBackward<Tensor>>& test, bool ordered = true);
 

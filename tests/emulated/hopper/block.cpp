@@ -362,6 +362,12 @@ float __shfl_xor_sync(uint32_t, float value, int distance) {
   return std::bit_cast<float>(static_cast<uint32_t>(
       emulated::exchange(std::bit_cast<uint32_t>(value))[lane ^ static_cast<unsigned>(distance)]));
 }
+int __reduce_add_sync(uint32_t, int value) {
+  const uint64_t* const values = emulated::exchange(std::bit_cast<uint32_t>(value));
+  int result = 0;
+  for (int lane = 0; lane < 32; ++lane) result += std::bit_cast<int>(static_cast<uint32_t>(values[lane]));
+  return result;
+}
 uint32_t __ballot_sync(uint32_t, bool value) {
   const uint64_t* const values = emulated::exchange(value ? 1 : 0);
   uint32_t result = 0;

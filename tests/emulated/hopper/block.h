@@ -91,6 +91,9 @@ struct alignas(8) float2 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
+struct alignas(8) uint2 {
+  uint32_t x, y;
+};
 struct alignas(16) uint4 {
   uint32_t x, y, z, w;
 };
@@ -100,6 +103,9 @@ inline float2 make_float2(float x, float y) {
 inline float4 make_float4(float x, float y, float z, float w) {
   return {x, y, z, w};
 }
+inline uint2 make_uint2(uint32_t x, uint32_t y) {
+  return {x, y};
+}
 inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
   return {x, y, z, w};
 }
@@ -108,6 +114,18 @@ inline float __fmul_rn(float a, float b) {
 }
 inline unsigned long long atomicAdd(unsigned long long* place, unsigned long long value) {
   return (*place += value) - value;
+}
+inline int atomicAdd(int* place, int value) {
+  return (*place += value) - value;
+}
+/// Each nibble of `selector` names a byte of the eight of `low` and `high`.
+inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector) {
+  const uint64_t bytes = low | static_cast<uint64_t>(high) << 32;
+  uint32_t result = 0;
+  for (uint32_t i = 0; i < 4; ++i) {
+    result |= static_cast<uint32_t>(bytes >> (8 * (selector >> (4 * i) & 7)) & 0xff) << (8 * i);
+  }
+  return result;
 }
 inline int min(int a, int b) {
   return a < b ? a : b;
@@ -119,5 +137,6 @@ int __shfl_sync(uint32_t mask, int value, int lane);
 float __shfl_sync(uint32_t mask, float value, int lane);
 int __shfl_up_sync(uint32_t mask, int value, int distance);
 float __shfl_xor_sync(uint32_t mask, float value, int distance);
+int __reduce_add_sync(uint32_t mask, int value);
 uint32_t __ballot_sync(uint32_t mask, bool value);
 int __ffs(int value);

@@ -7,43 +7,48 @@
 
 #include "ops/cuda/device/attention_forward_softmax.cuh"
 #include "ops/cuda/device/attention_forward_work.cuh"
+#include "ops/cuda/device/wgmma_e4m3.cuh"
 #include "ops/cuda/tensor_map.h"
 
 namespace litespark::cuda {
 
-/// Shared memory; its address is a multiple of 1024. Whoever copies queries also says what they are.
-template <int kHeadDim, bool kIsPart>
+/// Shared memory; its address is a multiple of 1024. Whoever copies queries also says what they are. Their places take
+/// what comes out of them, too: bf16.
+template <int kHeadDim, ForwardForm kForm>
 struct ForwardShared {
-  using Shape = ForwardShape<kHeadDim, kIsPart>;
-  bf16 queries[Shape::kQueryStages][Shape::kQueries * kHeadDim];
-  bf16 keys[Shape::kKeyStages][kForwardKeys * kHeadDim];
-  bf16 values[Shape::kValueStages][kForwardKeys * kHeadDim];
-  ForwardWork<kHeadDim, kIsPart> work[Shape::kQueryStages];
+  using Shape = ForwardShape<kHeadDim, kForm>;
+  using Element = typename Shape::Element;
+  Element queries[Shape::kQueryStages][Shape::kQueries * kHeadDim * (sizeof(bf16) / sizeof(Element))];
+  Element keys[Shape::kKeyStages][kForwardKeys * kHeadDim];
+  Element values[Shape::kValueStages][kForwardKeys * kHeadDim];
+  ForwardWork<kHeadDim, kForm> work[Shape::kQueryStages];
   uint64_t queries_full[Shape::kQueryStages], queries_empty[Shape::kQueryStages];
   uint64_t keys_full[Shape::kKeyStages], keys_empty[Shape::kKeyStages];
   uint64_t values_full[Shape::kValueStages], values_empty[Shape::kValueStages];
 };
 
-/// Announces and starts the copy of kRows rows of one head.
-template <int kRows, int kHeadDim>
-__device__ void load_tile_rows(bf16* tile, const CUtensorMap& map, BoxCoordinate at, uint64_t* full) {
-  barrier_expect(shared_address(full), kRows * kHeadDim * 2);
-  load_rows<kRows, kHeadDim>(tile, map, at, full);
+/// Announces and starts the copy of kRows rows of kColumns elements.
+template <int kRows, int kColumns, class Element>
+__device__ void load_tile_rows(Element* tile, const CUtensorMap& map, BoxCoordinate at, uint64_t* full) {
+  barrier_expect(shared_address(full), kRows * kColumns * static_cast<int>(sizeof(Element)));
+  load_rows<kRows, kColumns>(tile, map, at, full);
 }
 
-/// Copies of tiles of rows.
-struct ForwardMaps {
+/// Copies of tiles, and what 8-bit floats are multiplied by.
+struct ForwardOperands {
   const CUtensorMap& queries;
   const CUtensorMap& keys;
+  const CUtensorMap& values;
+  const float* scale = nullptr;
 };
 
 /// One warp: finds what the block works on and posts it, clears what sees no key, and has one lane keep the rings of
 /// query and key tiles full, from the diagonal to the past.
-template <int kHeadDim, bool kIsPart>
-__device__ void produce_keys(ForwardShared<kHeadDim, kIsPart>& shared, const AttentionArguments& arguments,
-                             const ForwardGrid& grid, const ForwardMaps& maps) {
-  using Shape = ForwardShape<kHeadDim, kIsPart>;
-  ForwardQueue<kHeadDim, kIsPart> queue(arguments, grid);
+template <int kHeadDim, ForwardForm kForm>
+__device__ void produce_keys(ForwardShared<kHeadDim, kForm>& shared, const AttentionArguments& arguments,
+                             const ForwardGrid& grid, const ForwardOperands& operands) {
+  using Shape = ForwardShape<kHeadDim, kForm>;
+  ForwardQueue<kHeadDim, kForm> queue(arguments, grid);
   PipelineState<Shape::kKeyStages> keys;
   PipelineState<Shape::kQueryStages> queries;
   for (;;) {
@@ -59,23 +64,22 @@ __device__ void produce_keys(ForwardShared<kHeadDim, kIsPart>& shared, const Att
       return;
     }
     if (!work.sees()) {
-      clear_out<kHeadDim, kIsPart>(arguments, work.at, work.head);
+      clear_out<kHeadDim, Shape::kIsPart>(arguments, work.at, work.head);
       __syncwarp();
       continue;
     }
     if (threadIdx.x % kWarpSize == 0) {
       load_tile_rows<Shape::kQueries, kHeadDim>(
-          shared.queries[queries.stage], maps.queries,
+          shared.queries[queries.stage], operands.queries,
           {.column = work.head * kHeadDim, .row = work.at.begin + work.at.first()}, full);
-      const int column = ((kIsPart ? 0 : arguments.num_heads) + work.head / arguments.group()) * kHeadDim;
+      const int column = ((Shape::kIsPart ? 0 : arguments.num_heads) + work.head / arguments.group()) * kHeadDim;
       const TileRange range = work.walk.range();
 #pragma unroll 1
       for (int tile = range.end - 1; tile >= range.begin; --tile) {
         barrier_wait(shared_address(&shared.keys_empty[keys.stage]), keys.empty_parity());
-        load_tile_rows<kForwardKeys, kHeadDim>(
-            shared.keys[keys.stage], maps.keys,
-            {.column = column, .row = work.walk.run(tile).begin + work.walk.tile(tile) * kForwardKeys},
-            &shared.keys_full[keys.stage]);
+        load_tile_rows<kForwardKeys, kHeadDim>(shared.keys[keys.stage], operands.keys,
+                                               {.column = column, .row = work.first_key(tile)},
+                                               &shared.keys_full[keys.stage]);
         keys.advance();
       }
     }
@@ -85,25 +89,31 @@ __device__ void produce_keys(ForwardShared<kHeadDim, kIsPart>& shared, const Att
 }
 
 /// One thread: keeps the ring of value tiles full for the work that is posted. Keys run ahead of it.
-template <int kHeadDim, bool kIsPart>
-__device__ void produce_values(ForwardShared<kHeadDim, kIsPart>& shared, const AttentionArguments& arguments,
-                               const ForwardMaps& maps) {
-  using Shape = ForwardShape<kHeadDim, kIsPart>;
+template <int kHeadDim, ForwardForm kForm>
+__device__ void produce_values(ForwardShared<kHeadDim, kForm>& shared, const AttentionArguments& arguments,
+                               const ForwardOperands& operands) {
+  using Shape = ForwardShape<kHeadDim, kForm>;
   PipelineState<Shape::kValueStages> values;
   PipelineState<Shape::kQueryStages> queries;
   for (;;) {
     barrier_wait(shared_address(&shared.queries_full[queries.stage]), queries.full_parity());
     const auto& work = shared.work[queries.stage];
     if (!work.exists) return;
-    const int head = (kIsPart ? 0 : arguments.num_heads) + arguments.num_kv_heads + work.head / arguments.group();
+    const int head = (Shape::kIsFp8 ? 0 : (Shape::kIsPart ? 0 : arguments.num_heads) + arguments.num_kv_heads) +
+                     work.head / arguments.group();
     const TileRange range = work.walk.range();
 #pragma unroll 1
     for (int tile = range.end - 1; tile >= range.begin; --tile) {
       barrier_wait(shared_address(&shared.values_empty[values.stage]), values.empty_parity());
-      load_tile_rows<kForwardKeys, kHeadDim>(
-          shared.values[values.stage], maps.keys,
-          {.column = head * kHeadDim, .row = work.walk.run(tile).begin + work.walk.tile(tile) * kForwardKeys},
-          &shared.values_full[values.stage]);
+      if constexpr (Shape::kIsFp8) {
+        load_tile_rows<kHeadDim, kForwardKeys>(shared.values[values.stage], operands.values,
+                                               {.column = work.first_key(tile), .row = head * kHeadDim},
+                                               &shared.values_full[values.stage]);
+      } else {
+        load_tile_rows<kForwardKeys, kHeadDim>(shared.values[values.stage], operands.values,
+                                               {.column = head * kHeadDim, .row = work.first_key(tile)},
+                                               &shared.values_full[values.stage]);
+      }
       values.advance();
     }
     barrier_arrive(shared_address(&shared.queries_empty[queries.stage]));
@@ -113,19 +123,34 @@ __device__ void produce_values(ForwardShared<kHeadDim, kIsPart>& shared, const A
 
 /// Issues scores = queries keys^T for a warpgroup's 64 rows of a tile of kQueries, `queries` being the address of the
 /// first.
-template <int kHeadDim, int kQueries>
+template <class Shape>
 __device__ void issue_scores(float (&scores)[kScores], uint32_t queries, uint32_t keys) {
   const uint64_t rows = matrix_descriptor(queries, 0, kRowGroupBytes);
   const uint64_t columns = matrix_descriptor(keys, 0, kRowGroupBytes);
 #pragma unroll
-  for (int step = 0; step < kHeadDim / 16; ++step) {
-    Wgmma<kForwardKeys>::template multiply<0>(scores, advance_descriptor(rows, k_major_offset(kQueries, step)),
-                                              advance_descriptor(columns, k_major_offset(kForwardKeys, step)),
-                                              step > 0);
+  for (int step = 0; step < Shape::kScoreSteps; ++step) {
+    const uint64_t own_rows = advance_descriptor(rows, k_major_offset(Shape::kQueries, step));
+    const uint64_t own_columns = advance_descriptor(columns, k_major_offset(kForwardKeys, step));
+    if constexpr (Shape::kIsFp8) {
+      WgmmaE4m3<kForwardKeys>::multiply(scores, own_rows, own_columns, step > 0);
+    } else {
+      Wgmma<kForwardKeys>::template multiply<0>(scores, own_rows, own_columns, step > 0);
+    }
   }
 }
 
-/// Issues out += probabilities values.
+/// Issues out += probabilities values: of 8-bit floats, whose values are transposed.
+template <int kHeadDim>
+__device__ void issue_sum(float (&out)[kHeadDim / 2], const uint32_t (&probabilities)[kScores / 16][4],
+                          uint32_t values) {
+  const uint64_t rows = matrix_descriptor(values, 0, kRowGroupBytes);
+#pragma unroll
+  for (int step = 0; step < kScores / 16; ++step) {
+    WgmmaE4m3<kHeadDim>::multiply(out, probabilities[step], advance_descriptor(rows, k_major_offset(kHeadDim, step)),
+                                  true);
+  }
+}
+/// Of bf16.
 template <int kHeadDim>
 __device__ void issue_sum(float (&out)[kHeadDim / 2], const uint32_t (&probabilities)[kScores / 8][4],
                           uint32_t values) {
@@ -153,23 +178,25 @@ class Turns {
 };
 
 /// A warpgroup, which owns 64 queries of every tile.
-template <int kHeadDim, bool kIsPart>
+template <int kHeadDim, ForwardForm kForm>
 class ForwardConsumer {
  public:
-  using Shape = ForwardShape<kHeadDim, kIsPart>;
-  using Work = ForwardWork<kHeadDim, kIsPart>;
+  using Shape = ForwardShape<kHeadDim, kForm>;
+  using Work = ForwardWork<kHeadDim, kForm>;
 
-  __device__ ForwardConsumer(ForwardShared<kHeadDim, kIsPart>& shared, const AttentionArguments& arguments)
+  __device__ ForwardConsumer(ForwardShared<kHeadDim, kForm>& shared, const AttentionArguments& arguments,
+                             const ForwardOperands& operands)
       : shared_(shared),
         arguments_(arguments),
+        operand_scale_(scale_of(operands)),
         warpgroup_(__shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads - 1, 0)),
-        scale_log2_(arguments.scale * kLog2E),
+        scale_log2_(arguments.scale * kLog2E * operand_scale_ * operand_scale_),
         turns_(warpgroup_) {}
 
   __device__ void run() {
     float out[kHeadDim / 2];
     float scores[kScores];
-    uint32_t probabilities[kScores / 8][4];
+    Probabilities probabilities;
     while (meet_work(queries_)) {
       skip_unseen();
       if (tile_ < begin_) {
@@ -179,7 +206,7 @@ class ForwardConsumer {
       Softmax state;
       wait_for_keys();
       wgmma_fence();
-      issue_scores<kHeadDim, Shape::kQueries>(scores, own_queries(queries_), shared_address(shared_.keys[keys_.stage]));
+      issue_scores<Shape>(scores, own_queries(queries_), shared_address(shared_.keys[keys_.stage]));
       wgmma_commit();
       wgmma_wait<0>();
       hold_registers(scores);
@@ -228,6 +255,13 @@ class ForwardConsumer {
   }
 
  private:
+  using Probabilities = uint32_t[Shape::kSumSteps][4];
+
+  __device__ static float scale_of(const ForwardOperands& operands) {
+    if constexpr (Shape::kIsFp8) return *operands.scale;
+    return 1;
+  }
+
   __device__ uint32_t own_queries(const PipelineState<Shape::kQueryStages>& state) const {
     return shared_address(shared_.queries[state.stage]) + static_cast<uint32_t>(warpgroup_ * 64 * kPanelRowBytes);
   }
@@ -244,7 +278,7 @@ class ForwardConsumer {
     begin_ = range.begin;
     const int last_seen = last_query < first_query ? begin_ - 1 : work.walk.last_seen(last_query);
     unseen_ = tile_ - last_seen;
-    if constexpr (!kIsPart) unmasked_ = work.walk.unmasked(first_query);
+    if constexpr (!Shape::kIsPart) unmasked_ = work.walk.unmasked(first_query);
     return true;
   }
 
@@ -283,14 +317,13 @@ class ForwardConsumer {
 
   /// Scores of `queries` with the keys at hand, and their softmax, beside the sum with the values of the tile before.
   __device__ Rescale take_step(Softmax& state, float (&scores)[kScores], float (&out)[kHeadDim / 2],
-                               const uint32_t (&probabilities)[kScores / 8][4],
-                               const PipelineState<Shape::kQueryStages>& queries) {
+                               const Probabilities& probabilities, const PipelineState<Shape::kQueryStages>& queries) {
     wait_for_keys();
     turns_.wait();
     hold_registers(scores);
     hold_registers(out);
     wgmma_fence();
-    issue_scores<kHeadDim, Shape::kQueries>(scores, own_queries(queries), shared_address(shared_.keys[keys_.stage]));
+    issue_scores<Shape>(scores, own_queries(queries), shared_address(shared_.keys[keys_.stage]));
     wgmma_commit();
     issue_sum<kHeadDim>(out, probabilities, shared_address(shared_.values[values_.stage]));
     wgmma_commit();
@@ -317,7 +350,7 @@ class ForwardConsumer {
   }
 
   __device__ bool needs_mask(const Work& work) const {
-    if constexpr (kIsPart) {
+    if constexpr (Shape::kIsPart) {
       return work.walk.run(tile_).band.rows_need_mask(work.at.first() + 64 * warpgroup_, 64, work.walk.tile(tile_));
     } else {
       return tile_ < unmasked_.begin || tile_ >= unmasked_.end;
@@ -330,11 +363,30 @@ class ForwardConsumer {
       mask_scores(scores, work.walk.run(tile_).band, work.at.first() + warp_row(),
                   work.walk.tile(tile_) * kForwardKeys);
     }
-    return softmax_step(state, scores, scale_log2_);
+    return softmax_step<typename Shape::Element>(state, scores, scale_log2_);
   }
 
   __device__ int warp_row() const {
     return warpgroup_ * 64 + static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpSize * 16;
+  }
+
+  /// The softmax of 8-bit floats saw neither what scores are multiplied by nor how large probabilities should be, and
+  /// their sum not what values are multiplied by.
+  __device__ void finish_rows(RowFactors& factors, const Softmax& state, int64_t stats, int rows) const {
+    if constexpr (Shape::kIsFp8) {
+      constexpr float kOne = 1.0f / (1 << op::kFp8ProbabilityBits);
+      Softmax scaled = state;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        scaled.maximum[half] *= operand_scale_ * operand_scale_;
+        scaled.sum[half] *= kOne;
+      }
+      finish_softmax<false>(factors, arguments_, scaled, stats, warp_row(), rows);
+#pragma unroll
+      for (float& factor : factors.factor) factor *= operand_scale_ * kOne;
+    } else {
+      finish_softmax<Shape::kIsPart>(factors, arguments_, state, stats, warp_row(), rows);
+    }
   }
 
   __device__ void write(const Softmax& state, const float (&out)[kHeadDim / 2]) const {
@@ -342,10 +394,10 @@ class ForwardConsumer {
     const auto& at = work.at;
     const int64_t stats = arguments_.stats.start(work.head, at.document, at.begin) + at.first() + warp_row();
     RowFactors factors;
-    finish_softmax<kIsPart>(factors, arguments_, state, stats, warp_row(), at.rows());
+    finish_rows(factors, state, stats, at.rows());
     const int64_t stride = arguments_.out_stride();
     const int64_t first = (at.begin + at.first() + warp_row()) * stride + work.head * kHeadDim;
-    if constexpr (kIsPart) {
+    if constexpr (Shape::kIsPart) {
       const int lane = unknown_value(static_cast<int>(threadIdx.x) % kWarpSize);
 #pragma unroll
       for (int i = 0; i < kHeadDim / 2; i += 2) {
@@ -363,8 +415,9 @@ class ForwardConsumer {
     }
   }
 
-  ForwardShared<kHeadDim, kIsPart>& shared_;
+  ForwardShared<kHeadDim, kForm>& shared_;
   const AttentionArguments& arguments_;
+  float operand_scale_;
   int warpgroup_;
   float scale_log2_;
   Turns<Shape::kWarpgroups> turns_;
@@ -377,9 +430,9 @@ class ForwardConsumer {
   TileRange unmasked_;
 };
 
-template <int kHeadDim, bool kIsPart>
-__device__ void init_barriers(ForwardShared<kHeadDim, kIsPart>& shared) {
-  using Shape = ForwardShape<kHeadDim, kIsPart>;
+template <int kHeadDim, ForwardForm kForm>
+__device__ void init_barriers(ForwardShared<kHeadDim, kForm>& shared) {
+  using Shape = ForwardShape<kHeadDim, kForm>;
   for (int stage = 0; stage < Shape::kQueryStages; ++stage) {
     barrier_init(shared_address(&shared.queries_full[stage]), 1);
     barrier_init(shared_address(&shared.queries_empty[stage]),
@@ -396,21 +449,21 @@ __device__ void init_barriers(ForwardShared<kHeadDim, kIsPart>& shared) {
   barrier_init_fence();
 }
 
-template <int kHeadDim, bool kIsPart>
+template <int kHeadDim, ForwardForm kForm>
 __device__ void attention_forward_block(const AttentionArguments& arguments, const ForwardGrid& grid,
-                                        const ForwardMaps& maps) {
-  using Shape = ForwardShape<kHeadDim, kIsPart>;
-  auto& shared = align_shared<ForwardShared<kHeadDim, kIsPart>>(launched_shared());
+                                        const ForwardOperands& operands) {
+  using Shape = ForwardShape<kHeadDim, kForm>;
+  auto& shared = align_shared<ForwardShared<kHeadDim, kForm>>(launched_shared());
   if (threadIdx.x == 0) init_barriers(shared);
   __syncthreads();
   const int role = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {
     give_registers<Shape::kProducerRegisters>();
-    if (threadIdx.x / kWarpSize == 0) produce_keys<kHeadDim, kIsPart>(shared, arguments, grid, maps);
-    if (threadIdx.x == kWarpSize) produce_values<kHeadDim, kIsPart>(shared, arguments, maps);
+    if (threadIdx.x / kWarpSize == 0) produce_keys<kHeadDim, kForm>(shared, arguments, grid, operands);
+    if (threadIdx.x == kWarpSize) produce_values<kHeadDim, kForm>(shared, arguments, operands);
   } else {
     take_registers<Shape::kConsumerRegisters>();
-    ForwardConsumer<kHeadDim, kIsPart>(shared, arguments).run();
+    ForwardConsumer<kHeadDim, kForm>(shared, arguments, operands).run();
   }
 }
 

@@ -5,14 +5,25 @@
 
 #include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/attention_forward_work.cuh"
+#include "ops/cuda/device/fp8_codes.cuh"
 #include "ops/cuda/device/wgmma.cuh"
 
 namespace litespark::cuda {
 
 inline constexpr int kScores = kForwardKeys / 2;  ///< accumulators of 64 x kForwardKeys scores in a thread
 inline constexpr float kMasked = -INFINITY;
-/// Powers of two by which exponentials may exceed 1: far from the ends of bf16 and f32.
-inline constexpr float kLazyGrowth = 8;
+/// How exponentials lie in the range of what they are rounded to, in powers of two: how large those of a row's known
+/// maximum are, and by how much later ones may exceed them. bf16 and f32 end far from here, e4m3 at 448.
+template <class Element>
+struct ExponentialRange {
+  static constexpr float kBits = 0;
+  static constexpr float kLazyGrowth = 8;
+};
+template <>
+struct ExponentialRange<e4m3> {
+  static constexpr float kBits = op::kFp8ProbabilityBits;
+  static constexpr float kLazyGrowth = 2;
+};
 
 /// Of a thread's two rows: the raw score that exponentials are relative to, and this thread's part of their sum.
 struct Softmax {
@@ -42,14 +53,15 @@ inline __device__ float row_maximum(const float (&scores)[kScores], int half) {
 
 /// Scores become probabilities relative to the row's maximum so far, or to an earlier one that is not much smaller:
 /// every change of it is work for all older sums, and a factor common to a row cancels.
-inline __device__ Rescale softmax_step(Softmax& state, float (&scores)[kScores], float scale_log2) {
+template <class Element>
+__device__ Rescale softmax_step(Softmax& state, float (&scores)[kScores], float scale_log2) {
   Rescale rescale;
   bool grows = false;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float largest = row_maximum(scores, half);
     const float growth = (largest - state.maximum[half]) * scale_log2;  // NaN where no key was seen yet
-    if (growth > kLazyGrowth) {
+    if (growth > ExponentialRange<Element>::kLazyGrowth) {
       rescale.factor[half] = exp2_approximate(-growth);
       state.maximum[half] = largest;
       state.sum[half] *= rescale.factor[half];
@@ -59,7 +71,8 @@ inline __device__ Rescale softmax_step(Softmax& state, float (&scores)[kScores],
   rescale.is_needed = __ballot_sync(kFullWarp, grows) != 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float shift = state.maximum[half] == kMasked ? 0.0f : state.maximum[half] * scale_log2;
+    const float shift =
+        (state.maximum[half] == kMasked ? 0.0f : state.maximum[half] * scale_log2) - ExponentialRange<Element>::kBits;
     float sum = 0;
     float other = 0;
 #pragma unroll
@@ -99,6 +112,17 @@ __device__ void mask_scores(float (&scores)[kScores], const Band& band, int firs
 inline __device__ void pack_probabilities(uint32_t (&packed)[kScores / 8][4], const float (&scores)[kScores]) {
 #pragma unroll
   for (int i = 0; i < kScores / 2; ++i) packed[i / 4][i % 4] = pack_bf16(scores[2 * i], scores[2 * i + 1]);
+}
+
+/// The same in e4m3: a thread's four neighbours of k are its scores of columns 2 t, 2 t + 1, 8 + 2 t and 8 + 2 t + 1 of
+/// 16, which is the order of the transposed values' columns (op::fp8_value_column).
+inline __device__ void pack_probabilities(uint32_t (&packed)[kScores / 16][4], const float (&scores)[kScores]) {
+#pragma unroll
+  for (int i = 0; i < kScores / 4; ++i) {
+    const int first = i / 4 * 16 + i % 4 / 2 * 8 + i % 2 * 2;
+    packed[i / 4][i % 4] = pack_fp8<DType::kE4M3>(scores[first], scores[first + 1]) |
+                           pack_fp8<DType::kE4M3>(scores[first + 4], scores[first + 5]) << 16;
+  }
 }
 
 /// Of a warp's 16 rows, those from `rows` on left out.

@@ -3,19 +3,31 @@
 // key tiles that each of them sees.
 #pragma once
 
+#include <type_traits>
+
+#include "core/op/attention_fp8.h"
 #include "ops/cuda/attention_portable.h"
 #include "ops/cuda/device/attention_parts.cuh"
+#include "ops/cuda/device/fp8_codes.cuh"
 #include "ops/cuda/device/hopper_tile.cuh"
 #include "ops/cuda/device/turns.cuh"
+#include "ops/cuda/heuristics/attention_early_band.h"
 
 namespace litespark::cuda {
 
 inline constexpr int kForwardKeys = 128;  ///< of a tile
 
+/// What a kernel computes: whole attention, a part that context ranks share, whole attention on 8-bit floats.
+enum class ForwardForm { kWhole, kPart, kFp8 };
+
 /// How a block divides its tile. Heads of 64 leave registers for a third warpgroup, and are bound by exponentials, of
-/// which more are under way then; but who finds the keys of a part needs registers too.
-template <int kHeadDim, bool kIsPart>
+/// which more are under way then; but who finds the keys of a part needs registers too. Tiles of 8-bit floats are half
+/// as large, so that more of them are under way.
+template <int kHeadDim, ForwardForm kForm>
 struct ForwardShape {
+  static constexpr bool kIsPart = kForm == ForwardForm::kPart;
+  static constexpr bool kIsFp8 = kForm == ForwardForm::kFp8;
+  using Element = std::conditional_t<kIsFp8, e4m3, bf16>;
   static constexpr int kWarpgroups = kHeadDim == 64 && !kIsPart ? 3 : 2;
   static constexpr int kQueries = 64 * kWarpgroups;
   static constexpr int kConsumers = kWarpgroups * kWarpgroupThreads;
@@ -23,9 +35,13 @@ struct ForwardShape {
   static constexpr int kProducerRegisters = kWarpgroups == 2 ? 56 : 32;
   static constexpr int kConsumerRegisters = kWarpgroups == 2 ? 224 : 160;
   static constexpr int kQueryStages = 2;
-  static constexpr int kKeyStages = kHeadDim == 64 ? 4 : 2;
-  static constexpr int kValueStages = kHeadDim == 64 ? 4 : 3;
+  static constexpr int kKeyStages = kHeadDim == 64 || kIsFp8 ? 4 : 2;
+  static constexpr int kValueStages = kHeadDim == 64 || kIsFp8 ? 4 : 3;
   static constexpr int kArrivals = kConsumers / kWarpSize * kWarpArrivals;
+  /// Products of the tensor cores, each of which sums over 32 bytes of both operands: over a head, and over the keys of
+  /// a tile.
+  static constexpr int kScoreSteps = kHeadDim * static_cast<int>(sizeof(Element)) / 32;
+  static constexpr int kSumSteps = kForwardKeys * static_cast<int>(sizeof(Element)) / 32;
 };
 
 /// (tile, head) slots that blocks share, heads outermost: those who read the same keys work at about the same time.
@@ -39,7 +55,7 @@ struct ForwardGrid {
 };
 
 /// Key tiles that a tile of queries sees, numbered as in their document.
-template <int kQueries, bool kIsPart>
+template <int kQueries, ForwardForm kForm>
 class KeyWalk {
  public:
   using Run = MetRows<kQueries, kForwardKeys>;
@@ -67,7 +83,7 @@ class KeyWalk {
 
 /// Of a part: key tiles of the earlier chunk of keys from 0 on, and behind them those of the later one.
 template <int kQueries>
-class KeyWalk<kQueries, true> {
+class KeyWalk<kQueries, ForwardForm::kPart> {
  public:
   using Run = MetRows<kQueries, kForwardKeys>;
 
@@ -105,6 +121,34 @@ class KeyWalk<kQueries, true> {
   int end_ = 0;
 };
 
+/// On 8-bit floats tiles begin where a group of exchanged values does: their first keys may be those of the document
+/// before, which nobody sees.
+template <int kQueries>
+class KeyWalk<kQueries, ForwardForm::kFp8> {
+ public:
+  struct Run {
+    int begin = 0;
+    EarlyBandOf<kQueries, kForwardKeys> band;
+  };
+
+  __device__ void find(const AttentionArguments& arguments, const DocumentTileOf<kQueries>& at, int /*half*/) {
+    const int early = at.begin % static_cast<int>(op::kFp8ValueGroup);
+    run_ = {.begin = at.begin - early,
+            .band = {.band = {.length = at.length, .window = arguments.window}, .early = early}};
+    range_ = run_.band.key_tiles(at.tile);
+  }
+
+  __device__ TileRange range() const { return range_; }
+  __device__ Run run(int /*number*/) const { return run_; }
+  __device__ int tile(int number) const { return number; }
+  __device__ int last_seen(int last_query) const { return run_.band.last_key(last_query) / kForwardKeys; }
+  __device__ TileRange unmasked(int first_query) const { return run_.band.unmasked_tiles(first_query, 64); }
+
+ private:
+  Run run_;
+  TileRange range_;
+};
+
 /// Rows of no document, and of a first part those that see no key: 0 and, in a part, a log-sum-exp of -infinity. In a
 /// later part they are left alone. By a warp.
 template <int kHeadDim, bool kIsPart, class Tile>
@@ -129,23 +173,26 @@ __device__ void clear_out(const AttentionArguments& arguments, const Tile& at, i
 }
 
 /// A tile of queries of one head, and the keys that it sees.
-template <int kHeadDim, bool kIsPart>
+template <int kHeadDim, ForwardForm kForm>
 struct ForwardWork {
-  using Shape = ForwardShape<kHeadDim, kIsPart>;
+  using Shape = ForwardShape<kHeadDim, kForm>;
   bool exists = false;  ///< else there is no more work
   DocumentTileOf<Shape::kQueries> at;
   int head = 0;
-  KeyWalk<Shape::kQueries, kIsPart> walk;
+  KeyWalk<Shape::kQueries, kForm> walk;
 
+  /// The row of the first key of a tile.
+  __device__ int first_key(int number) const { return walk.run(number).begin + walk.tile(number) * kForwardKeys; }
   /// Whether it sees keys; else its output is to be cleared.
-  __device__ bool sees() const { return at.document >= 0 && (!kIsPart || walk.range().end > 0); }
+  __device__ bool sees() const { return at.document >= 0 && (!Shape::kIsPart || walk.range().end > 0); }
 };
 
 /// What a block works on, one after another: whoever is done draws the next slot.
-template <int kHeadDim, bool kIsPart>
+template <int kHeadDim, ForwardForm kForm>
 class ForwardQueue {
  public:
-  using Work = ForwardWork<kHeadDim, kIsPart>;
+  using Work = ForwardWork<kHeadDim, kForm>;
+  static constexpr bool kIsPart = Work::Shape::kIsPart;
 
   __device__ ForwardQueue(const AttentionArguments& arguments, const ForwardGrid& grid)
       : arguments_(arguments), grid_(grid) {

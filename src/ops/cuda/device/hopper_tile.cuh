@@ -38,13 +38,14 @@ __device__ Shared& align_shared(unsigned char* raw) {
   return *reinterpret_cast<Shared*>(raw + ((1024 - address % 1024) % 1024));
 }
 
-/// Starts the copy of kRows rows of one head, whose bytes the caller has announced on `full`.
-template <int kRows, int kHeadDim>
-__device__ void load_rows(bf16* tile, const CUtensorMap& map, BoxCoordinate at, uint64_t* full) {
+/// Starts the copy of kRows rows of kColumns elements, those of a head, whose bytes the caller has announced on `full`.
+template <int kRows, int kColumns, class Element>
+__device__ void load_rows(Element* tile, const CUtensorMap& map, BoxCoordinate at, uint64_t* full) {
+  constexpr int kAcross = kPanelRowBytes / static_cast<int>(sizeof(Element));
 #pragma unroll
-  for (int panel = 0; panel < kHeadDim / kPanelColumns; ++panel) {
+  for (int panel = 0; panel < kColumns / kAcross; ++panel) {
     load_box(shared_address(tile) + static_cast<uint32_t>(panel * kRows * kPanelRowBytes), map,
-             {.column = at.column + panel * kPanelColumns, .row = at.row}, shared_address(full));
+             {.column = at.column + panel * kAcross, .row = at.row}, shared_address(full));
   }
 }
 

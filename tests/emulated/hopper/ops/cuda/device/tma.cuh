@@ -11,9 +11,10 @@
 
 /// What a tensor map says.
 struct CUtensorMap {
-  const litespark::bf16* data = nullptr;
+  const void* data = nullptr;
   int64_t rows = 0, columns = 0;
   int box_rows = 0;
+  int element_bytes = 2;
 };
 
 namespace litespark::cuda {
@@ -45,15 +46,13 @@ inline void load_box(uint32_t destination, const CUtensorMap& map, BoxCoordinate
   std::memset(emulated::shared_memory() + destination, 0xff, static_cast<size_t>(bytes));
   emulated::later([=, map = map] {
     for (int row = 0; row < map.box_rows; ++row) {
-      for (int column = 0; column < kPanelColumns; ++column) {
-        const int64_t source_row = at.row + row;
-        const int64_t source_column = at.column + column;
-        bf16 value;
-        if (source_row < map.rows && source_column < map.columns) {
-          value = map.data[source_row * map.columns + source_column];
-        }
-        const uint32_t byte = destination + static_cast<uint32_t>(row * kPanelRowBytes + column * 2);
-        std::memcpy(emulated::shared_memory() + swizzled_128(byte), &value, 2);
+      const int64_t source_row = at.row + row;
+      for (int byte = 0; byte < kPanelRowBytes; ++byte) {
+        const int64_t source_byte = int64_t{at.column} * map.element_bytes + byte;
+        const int64_t row_bytes = map.columns * map.element_bytes;
+        const bool exists = source_row < map.rows && source_byte < row_bytes;
+        emulated::shared_memory()[swizzled_128(destination + static_cast<uint32_t>(row * kPanelRowBytes + byte))] =
+            exists ? static_cast<const unsigned char*>(map.data)[source_row * row_bytes + source_byte] : 0;
       }
     }
     emulated::barrier_complete(barrier, bytes);

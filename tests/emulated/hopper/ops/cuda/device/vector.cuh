@@ -11,6 +11,8 @@
 
 namespace litespark::cuda {
 
+inline constexpr int kVectorWidth = 8;
+
 inline uint32_t pack_bf16(float low, float high) {
   return to_bf16(low).bits | static_cast<uint32_t>(to_bf16(high).bits) << 16;
 }
