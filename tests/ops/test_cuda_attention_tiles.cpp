@@ -3,6 +3,7 @@
 // has one owner. Exhaustive over small lengths and windows, without a GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <climits>
 #include <map>
 #include <type_traits>
@@ -124,7 +125,7 @@ TEST(AttentionTiles, ABandThatBeginsEarlyHidesTheRowsBefore) {
           }
         }
         for (int tile = 0; tile < tiles_of<128>(length); ++tile) {
-          const TileRange keys = band.key_tiles(tile);
+          const TileRange keys = band.key_tiles_of(128 * tile);
           for (int key_tile = 0; key_tile < 4; ++key_tile) {
             bool any = false;
             for (int query = 128 * tile; query < 128 * (tile + 1); ++query) {
@@ -268,8 +269,8 @@ TEST(AttentionTiles, RowsOfARankStandInTheOrderOfTheBatch) {
   }
 }
 
-TYPED_TEST(AttentionTilesOf, UniformSlotsCoverEveryRowOnce) {
-  constexpr int kTile = TypeParam::value;
+template <int kTile>
+void expect_every_row_owned_once() {
   for (const int documents : {1, 3, 7}) {
     for (const int length : kLengths) {
       std::vector<int> owners(static_cast<size_t>(documents * length), 0);
@@ -278,9 +279,51 @@ TYPED_TEST(AttentionTilesOf, UniformSlotsCoverEveryRowOnce) {
         const DocumentTileOf<kTile> at = uniform_tile<kTile>(slot, documents, length);
         ASSERT_LE(at.tile, previous_tile) << "long tiles come first";
         previous_tile = at.tile;
-        for (int row = 0; row < at.rows(); ++row) ++owners.at(static_cast<size_t>(at.begin + at.first() + row));
+        ASSERT_TRUE(at.lead == 0 || kTile > 128) << "two warpgroups gain nothing";
+        for (int row = std::max(at.first(), 0); row < at.first() + at.rows(); ++row) {
+          ++owners.at(static_cast<size_t>(at.begin + row));
+        }
       }
       for (const int count : owners) ASSERT_EQ(count, 1);
+    }
+  }
+}
+
+TYPED_TEST(AttentionTilesOf, UniformSlotsCoverEveryRowOnce) {
+  expect_every_row_owned_once<TypeParam::value>();
+}
+TEST(AttentionTiles, UniformSlotsOfThreeWarpgroupsCoverEveryRowOnce) {
+  expect_every_row_owned_once<192>();
+}
+
+TEST(AttentionTiles, EmptyWarpgroupsStandInFrontOfADocumentAndNotBehindIt) {
+  for (int length = 1; length <= 1000; ++length) {
+    const int lead = tile_lead<192>(length);
+    ASSERT_EQ(lead % 64, 0) << "a warpgroup is before the document or in it";
+    ASSERT_LT(lead, 192);
+    ASSERT_EQ(tiles_of<192>(lead + length), tiles_of<192>(length)) << "no more tiles than without";
+    ASSERT_LT(tiles_of<192>(length) * 192 - lead - length, 64) << "no whole warpgroup behind";
+  }
+  EXPECT_EQ(tile_lead<192>(1024), 128);
+  EXPECT_EQ(tile_lead<128>(1024 + 64), 0);
+}
+
+TEST(AttentionTiles, QueriesBeforeTheDocumentSeeNoKeys) {
+  for (const int window : {0, 65, 200}) {
+    const CausalBandOf<192, 128> band{.length = 500, .window = window};
+    for (int first = -191; first < 500; ++first) {
+      const TileRange tiles = band.key_tiles_of(first);
+      const TileRange expected = [&] {
+        int begin = INT_MAX;
+        int end = 0;
+        for (int query = std::max(first, 0); query < std::min(first + 192, 500); ++query) {
+          begin = std::min(begin, band.first_key(query) / 128);
+          end = std::max(end, band.last_key(query) / 128 + 1);
+        }
+        return TileRange{.begin = begin, .end = end};
+      }();
+      ASSERT_EQ(tiles.begin, expected.begin) << first;
+      ASSERT_EQ(tiles.end, expected.end) << first;
     }
   }
 }

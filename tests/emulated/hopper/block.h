@@ -130,6 +130,9 @@ inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector) {
 inline int min(int a, int b) {
   return a < b ? a : b;
 }
+inline int max(int a, int b) {
+  return a < b ? b : a;
+}
 
 void __syncthreads();
 void __syncwarp();

@@ -276,7 +276,7 @@ class ForwardConsumer {
     const int last_query = min(first_query + 64, work.at.length) - 1;
     tile_ = range.end - 1;
     begin_ = range.begin;
-    const int last_seen = last_query < first_query ? begin_ - 1 : work.walk.last_seen(last_query);
+    const int last_seen = last_query < max(first_query, 0) ? begin_ - 1 : work.walk.last_seen(last_query);
     unseen_ = tile_ - last_seen;
     if constexpr (!Shape::kIsPart) unmasked_ = work.walk.unmasked(first_query);
     return true;

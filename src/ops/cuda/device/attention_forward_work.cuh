@@ -62,7 +62,7 @@ class KeyWalk {
 
   __device__ void find(const AttentionArguments& arguments, const DocumentTileOf<kQueries>& at, int /*half*/) {
     late_ = {.begin = at.begin, .band = {.length = at.length, .window = arguments.window}};
-    range_ = late_.band.key_tiles(at.tile);
+    range_ = late_.band.key_tiles_of(at.first());
   }
 
   __device__ TileRange range() const { return range_; }
@@ -135,7 +135,7 @@ class KeyWalk<kQueries, ForwardForm::kFp8> {
     const int early = at.begin % static_cast<int>(op::kFp8ValueGroup);
     run_ = {.begin = at.begin - early,
             .band = {.band = {.length = at.length, .window = arguments.window}, .early = early}};
-    range_ = run_.band.key_tiles(at.tile);
+    range_ = run_.band.key_tiles_of(at.first());
   }
 
   __device__ TileRange range() const { return range_; }

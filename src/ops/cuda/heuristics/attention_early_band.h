@@ -16,10 +16,10 @@ struct EarlyBandOf {
   constexpr int first_key(int query) const { return band.first_key(query) + early; }
   constexpr int last_key(int query) const { return band.last_key(query) + early; }
 
-  /// Key tiles that some query of tile `tile` sees. The tile has queries.
-  constexpr TileRange key_tiles(int tile) const {
-    const int end = tile * kTile + kTile < band.length ? tile * kTile + kTile : band.length;
-    return {.begin = first_key(tile * kTile) / kKeyTile, .end = last_key(end - 1) / kKeyTile + 1};
+  /// Key tiles that some of the kTile queries from `query` on sees; one of them exists.
+  constexpr TileRange key_tiles_of(int query) const {
+    const int end = query + kTile < band.length ? query + kTile : band.length;
+    return {.begin = first_key(query > 0 ? query : 0) / kKeyTile, .end = last_key(end - 1) / kKeyTile + 1};
   }
 
   /// Key tiles whose keys are all seen by those of `rows` queries from `query` on that exist.

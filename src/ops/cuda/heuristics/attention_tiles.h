@@ -51,9 +51,11 @@ struct CausalBandOf {
   }
 
   /// Key tiles that some query of tile `tile` sees; maybe none.
-  constexpr TileRange key_tiles(int tile) const {
-    const int end = tile * kTile + kTile < length ? tile * kTile + kTile : length;
-    return tiles_through<kKeyTile>(first_key(tile * kTile), last_key(end - 1));
+  constexpr TileRange key_tiles(int tile) const { return key_tiles_of(tile * kTile); }
+  /// The same for the kTile queries from `query` on; those below 0 do not exist.
+  constexpr TileRange key_tiles_of(int query) const {
+    const int end = query + kTile < length ? query + kTile : length;
+    return tiles_through<kKeyTile>(first_key(query > 0 ? query : 0), last_key(end - 1));
   }
 
   /// Query tiles that see some key of tile `tile`; maybe none.
@@ -131,6 +133,16 @@ constexpr int64_t tile_capacity(int64_t num_tokens, int64_t max_documents) {
   return num_tokens / kTile + max_documents + 1;
 }
 
+/// Rows by which the first tile of a document begins before it, in tiles of more than two warpgroups: whole warpgroups
+/// (64 rows) that are empty there, where they would see one tile of keys, and not at the end, where they would see all.
+template <int kTile>
+constexpr int tile_lead(int length) {
+  constexpr int kRows = 64;
+  if (kTile <= 2 * kRows) return 0;
+  const int rest = (length + kRows - 1) / kRows * kRows % kTile;
+  return rest == 0 ? 0 : kTile - rest;
+}
+
 /// The tile that block `slot` works on. Tiles of all documents come first, then tiles of the rows past the last one
 /// (`document` = -1), then nothing (rows() = 0). Of a chunk of the batch: the rows of documents that it holds.
 template <int kTile>
@@ -139,8 +151,11 @@ struct DocumentTileOf {
   int tile = 0;    ///< within the document, or within the rows past the last
   int begin = 0;   ///< first row of the document in the tensor
   int length = 0;  ///< rows of the document
+  int lead = 0;    ///< tile_lead of it
 
-  constexpr int first() const { return tile * kTile; }
+  /// The tile's first row in the document; of a first tile with a lead it is below 0.
+  constexpr int first() const { return tile * kTile - lead; }
+  /// From first() on.
   constexpr int rows() const {
     const int left = length - first();
     return left < 0 ? 0 : left < kTile ? left : kTile;
@@ -155,7 +170,8 @@ constexpr DocumentTileOf<kTile> uniform_tile(int slot, int num_documents, int le
   return {.document = document,
           .tile = tiles_of<kTile>(length) - 1 - slot / num_documents,
           .begin = document * length,
-          .length = length};
+          .length = length,
+          .lead = tile_lead<kTile>(length)};
 }
 
 }  // namespace litespark::cuda

@@ -50,7 +50,7 @@ inline void load_box(uint32_t destination, const CUtensorMap& map, BoxCoordinate
       for (int byte = 0; byte < kPanelRowBytes; ++byte) {
         const int64_t source_byte = int64_t{at.column} * map.element_bytes + byte;
         const int64_t row_bytes = map.columns * map.element_bytes;
-        const bool exists = source_row < map.rows && source_byte < row_bytes;
+        const bool exists = source_row >= 0 && source_row < map.rows && source_byte < row_bytes;
         emulated::shared_memory()[swizzled_128(destination + static_cast<uint32_t>(row * kPanelRowBytes + byte))] =
             exists ? static_cast<const unsigned char*>(map.data)[source_row * row_bytes + source_byte] : 0;
       }
