@@ -272,11 +272,11 @@ class ForwardConsumer {
     const Work& work = shared_.work[state.stage];
     if (!work.exists) return false;
     const TileRange range = work.walk.range();
-    const int first_query = work.at.first() + 64 * warpgroup_;
-    const int last_query = min(first_query + 64, work.at.length) - 1;
+    const int first_query = work.first + 64 * warpgroup_;
+    const bool has_queries = static_cast<unsigned>(first_query) < static_cast<unsigned>(work.at.length);
     tile_ = range.end - 1;
     begin_ = range.begin;
-    const int last_seen = last_query < max(first_query, 0) ? begin_ - 1 : work.walk.last_seen(last_query);
+    const int last_seen = has_queries ? work.walk.last_seen(min(first_query + 64, work.at.length) - 1) : begin_ - 1;
     unseen_ = tile_ - last_seen;
     if constexpr (!Shape::kIsPart) unmasked_ = work.walk.unmasked(first_query);
     return true;
@@ -351,7 +351,7 @@ class ForwardConsumer {
 
   __device__ bool needs_mask(const Work& work) const {
     if constexpr (Shape::kIsPart) {
-      return work.walk.run(tile_).band.rows_need_mask(work.at.first() + 64 * warpgroup_, 64, work.walk.tile(tile_));
+      return work.walk.run(tile_).band.rows_need_mask(work.first + 64 * warpgroup_, 64, work.walk.tile(tile_));
     } else {
       return tile_ < unmasked_.begin || tile_ >= unmasked_.end;
     }
@@ -360,8 +360,7 @@ class ForwardConsumer {
   __device__ Rescale finish_scores(Softmax& state, float (&scores)[kScores], int stage) const {
     const Work& work = shared_.work[stage];
     if (needs_mask(work)) {
-      mask_scores(scores, work.walk.run(tile_).band, work.at.first() + warp_row(),
-                  work.walk.tile(tile_) * kForwardKeys);
+      mask_scores(scores, work.walk.run(tile_).band, work.first + warp_row(), work.walk.tile(tile_) * kForwardKeys);
     }
     return softmax_step<typename Shape::Element>(state, scores, scale_log2_);
   }
@@ -392,11 +391,11 @@ class ForwardConsumer {
   __device__ void write(const Softmax& state, const float (&out)[kHeadDim / 2]) const {
     const Work& work = shared_.work[queries_.stage];
     const auto& at = work.at;
-    const int64_t stats = arguments_.stats.start(work.head, at.document, at.begin) + at.first() + warp_row();
+    const int64_t stats = arguments_.stats.start(work.head, at.document, at.begin) + work.first + warp_row();
     RowFactors factors;
-    finish_rows(factors, state, stats, at.rows());
+    finish_rows(factors, state, stats, work.rows);
     const int64_t stride = arguments_.out_stride();
-    const int64_t first = (at.begin + at.first() + warp_row()) * stride + work.head * kHeadDim;
+    const int64_t first = (at.begin + work.first + warp_row()) * stride + work.head * kHeadDim;
     if constexpr (Shape::kIsPart) {
       const int lane = unknown_value(static_cast<int>(threadIdx.x) % kWarpSize);
 #pragma unroll
@@ -407,10 +406,10 @@ class ForwardConsumer {
       }
     } else {
       if (arguments_.abs_max != nullptr) {
-        raise_abs_max_of<bf16>(arguments_.abs_max, largest_magnitude(out, factors.factor, at.rows() - warp_row()));
+        raise_abs_max_of<bf16>(arguments_.abs_max, largest_magnitude(out, factors.factor, work.rows - warp_row()));
       }
       store_accumulators<Shape::kQueries, kHeadDim>(
-          static_cast<bf16*>(arguments_.out) + first, stride, at.rows() - warp_row(), out, factors.factor,
+          static_cast<bf16*>(arguments_.out) + first, stride, work.rows - warp_row(), out, factors.factor,
           reinterpret_cast<unsigned char*>(shared_.queries[queries_.stage]) + warp_row() * kPanelRowBytes);
     }
   }

@@ -178,6 +178,7 @@ struct ForwardWork {
   using Shape = ForwardShape<kHeadDim, kForm>;
   bool exists = false;  ///< else there is no more work
   DocumentTileOf<Shape::kQueries> at;
+  int first = 0, rows = 0;  ///< of `at`
   int head = 0;
   KeyWalk<Shape::kQueries, kForm> walk;
 
@@ -214,6 +215,8 @@ class ForwardQueue {
       if (threadIdx.x % kWarpSize == 0) {
         work.exists = exists;
         work.at = at;
+        work.first = at.first();
+        work.rows = at.rows();
         if (exists) work.head = arguments_.query_head(row - half * grid_.heads);
         if (at.document >= 0) work.walk.find(arguments_, at, half);
       }

@@ -41,12 +41,10 @@ __device__ DocumentTileOf<kTile> find_tile(const DocumentTable& table, const Row
     if (reached != 0) {
       const int owner = __ffs(static_cast<int>(reached)) - 1;
       const int tile = slot - tiles_before - (through - tiles_of<kTile>(rows.length));
-      const int length = __shfl_sync(kFullWarp, rows.length, owner);
       return {.document = first + owner,
               .tile = __shfl_sync(kFullWarp, tile, owner),
               .begin = __shfl_sync(kFullWarp, rows.begin, owner),
-              .length = length,
-              .lead = tile_lead<kTile>(length)};
+              .length = __shfl_sync(kFullWarp, rows.length, owner)};
     }
     tiles_before += __shfl_sync(kFullWarp, through, kWarpSize - 1);
   }

@@ -151,10 +151,9 @@ struct DocumentTileOf {
   int tile = 0;    ///< within the document, or within the rows past the last
   int begin = 0;   ///< first row of the document in the tensor
   int length = 0;  ///< rows of the document
-  int lead = 0;    ///< tile_lead of it
 
   /// The tile's first row in the document; of a first tile with a lead it is below 0.
-  constexpr int first() const { return tile * kTile - lead; }
+  constexpr int first() const { return tile * kTile - (document < 0 ? 0 : tile_lead<kTile>(length)); }
   /// From first() on.
   constexpr int rows() const {
     const int left = length - first();
@@ -170,8 +169,7 @@ constexpr DocumentTileOf<kTile> uniform_tile(int slot, int num_documents, int le
   return {.document = document,
           .tile = tiles_of<kTile>(length) - 1 - slot / num_documents,
           .begin = document * length,
-          .length = length,
-          .lead = tile_lead<kTile>(length)};
+          .length = length};
 }
 
 }  // namespace litespark::cuda
