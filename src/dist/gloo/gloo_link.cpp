@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <list>
+#include <utility>
 
 #include "dist/gloo/gloo_communicator.h"
 #include "dist/payload_hash.h"
@@ -271,7 +272,6 @@ void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> 
       rank = message.rank;
       entry.label = labels.seal(message);  // with a number, which is never 0
       entry.label_buffer->send(rank, kLabelSlot);
-      if (message.bytes > 0) entry.data_buffer->send(rank, kDataSlot);
     }
     for (const Message& message : received) {
       Entry& entry = *in.emplace_back(&under_way.add(message));
@@ -281,16 +281,24 @@ void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> 
   } catch (const std::exception& error) {
     throw_failure(rank, error.what());
   }
+  // Gloo sends data when it has heard that they are awaited, and a connection carries things one after another: if what
+  // this rank sends stood in front of its word that it awaits the other's data, these would come when its own are
+  // through.
+  for (const Message& message : sent) {
+    const bool is_one_way = std::none_of(received.begin(), received.end(),
+                                         [&](const Message& other) { return other.rank == message.rank; });
+    if (is_one_way) send_data(out, message.rank);
+  }
   for (Entry* entry : in) {
     wait_received(entry->message.rank, entry->label_buffer);
     if (!entry->label.is_same_call(entry->message.label))
       throw LinkFailure(other_call_text(entry->message.rank, entry->label));
-    if (entry->data_buffer == nullptr) continue;
     try {
-      entry->data_buffer->recv(entry->message.rank, kDataSlot);
+      if (entry->data_buffer) entry->data_buffer->recv(entry->message.rank, kDataSlot);
     } catch (const std::exception& error) {
       throw_failure(entry->message.rank, error.what());
     }
+    send_data(out, entry->message.rank);
   }
   for (Entry* entry : in) {
     if (entry->data_buffer) wait_received(entry->message.rank, entry->data_buffer);
@@ -299,6 +307,19 @@ void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> 
   for (Entry* entry : out) {
     wait_sent(entry->message.rank, entry->label_buffer);
     if (entry->data_buffer) wait_sent(entry->message.rank, entry->data_buffer);
+  }
+}
+
+/// What goes to `rank` and has not been sent yet.
+void GlooLink::send_data(std::span<Entry* const> entries, int rank) {
+  for (Entry* entry : entries) {
+    if (entry->message.rank != rank || entry->data_buffer == nullptr || std::exchange(entry->has_sent_data, true))
+      continue;
+    try {
+      entry->data_buffer->send(rank, kDataSlot);
+    } catch (const std::exception& error) {
+      throw_failure(rank, error.what());
+    }
   }
 }
 

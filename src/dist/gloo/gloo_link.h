@@ -38,6 +38,7 @@ class GlooLink final : public Link {
     CallLabel label;  ///< at an address that stays while it is sent or received
     Buffer label_buffer;
     Buffer data_buffer;
+    bool has_sent_data = false;
   };
   /// Buffers of the transfer under way, which abort() must end.
   class Transfer;
@@ -48,6 +49,7 @@ class GlooLink final : public Link {
   void listen_for_leaves();
   void leave();
   Buffer buffer(const void* data, int64_t bytes);
+  void send_data(std::span<Entry* const> entries, int rank);
   void wait_sent(int rank, Buffer& buffer);
   void wait_received(int rank, Buffer& buffer);
   /// What it means that the connection to `rank` failed with `error`.

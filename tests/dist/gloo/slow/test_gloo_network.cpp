@@ -112,6 +112,18 @@ TEST_F(GlooNetwork, WhoLeavesFirstTakesNothingAwayFromTheOthers) {
   }
 }
 
+TEST_F(GlooNetwork, BothWaysOfALinkAreBusyAtOnce) {
+  NetworkHosts hosts(2);
+  hosts.limit_rate("100mbit");
+  HostsJob job(hosts, 2, "both_ways");
+  ASSERT_TRUE(job->await_ends(60));
+  constexpr double kOneWaySeconds = (2 << 20) * 8 / 100e6;
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(job->exit_code(rank), 0) << job->output(rank);
+    EXPECT_LT(std::stod(job->output(rank)), 1.5 * kOneWaySeconds);
+  }
+}
+
 // fault:B8
 TEST_F(GlooNetwork, LostPacketsAreSentAgainAndSumsAreRight) {
   NetworkHosts hosts(2);
