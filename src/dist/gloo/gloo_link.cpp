@@ -127,8 +127,10 @@ class GlooLink::Transfer {
   std::list<Entry> entries_;
 };
 
-GlooLink::GlooLink(Rendezvous& rendezvous, const std::string& mesh, const std::string& secret, Deadline deadline)
+GlooLink::GlooLink(Rendezvous& rendezvous, const std::string& mesh, const std::string& secret, Deadline deadline,
+                   const GlooLink* beside)
     : rank_(rendezvous.place().rank), size_(rendezvous.place().size) {
+  if (beside != nullptr) device_ = beside->device_;
   if (size_ == 1) return;
   try {
     connect(rendezvous, mesh, deadline);
@@ -159,15 +161,15 @@ GlooLink::~GlooLink() {
 }
 
 void GlooLink::connect(Rendezvous& rendezvous, const std::string& mesh, Deadline deadline) {
-  gloo::transport::tcp::attr where(rendezvous.own_address().c_str());
-  auto device = [&] {
+  if (device_ == nullptr) {
+    gloo::transport::tcp::attr where(rendezvous.own_address().c_str());
     const ShortSlices of_its_thread;
-    return gloo::transport::tcp::CreateDevice(where);
-  }();
+    device_ = gloo::transport::tcp::CreateDevice(where);
+  }
   context_ = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
   context_->setTimeout(left_until(deadline));
   RendezvousStore store(rendezvous, "gloo/" + mesh + "/", deadline);
-  context_->connectFullMesh(store, device);
+  context_->connectFullMesh(store, device_);
 }
 
 void GlooLink::prove_each_other(const std::string& secret, Deadline deadline) {
@@ -442,16 +444,22 @@ void GlooLink::close() noexcept {
 std::unique_ptr<Communicator> make_gloo_communicator(dist::Rendezvous& rendezvous, const dist::Secret& secret,
                                                      const GlooOptions& options) {
   const auto deadline = dist::in_seconds(options.join_seconds);
-  std::unique_ptr<dist::Link> link;
+  std::vector<std::unique_ptr<dist::Link>> links;
   try {
-    link = std::make_unique<dist::GlooLink>(rendezvous, options.mesh, secret.bytes(), deadline);
+    auto first = std::make_unique<dist::GlooLink>(rendezvous, options.mesh, secret.bytes(), deadline);
+    const dist::GlooLink& plain = *first;
+    links.push_back(options.wrap ? options.wrap(std::move(first)) : std::move(first));
+    const int num_lanes = rendezvous.place().size > 1 ? options.communicator.num_lanes : 1;
+    for (int lane = 1; lane < num_lanes; ++lane) {
+      links.push_back(std::make_unique<dist::GlooLink>(rendezvous, options.mesh + "/lane" + std::to_string(lane),
+                                                       secret.bytes(), deadline, &plain));
+    }
   } catch (const dist::LinkFailure& failure) {
     throw CommError(
         "gloo rank " + std::to_string(rendezvous.place().rank) + " of " + std::to_string(rendezvous.place().size),
         failure.what());
   }
-  if (options.wrap) link = options.wrap(std::move(link));
-  return std::make_unique<dist::HostCommunicator>(std::move(link), options.communicator);
+  return std::make_unique<dist::HostCommunicator>(std::move(links), options.communicator);
 }
 
 }  // namespace litespark

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gloo/rendezvous/context.h>
+#include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <atomic>
@@ -21,8 +22,10 @@ namespace litespark::dist {
 
 class GlooLink final : public Link {
  public:
-  /// Connects all ranks under `mesh`, then each pair proves the secret. Throws LinkFailure.
-  GlooLink(Rendezvous& rendezvous, const std::string& mesh, const std::string& secret, Deadline deadline);
+  /// Connects all ranks under `mesh`, then each pair proves the secret. `beside`: a link whose thread serves this one's
+  /// connections too. Throws LinkFailure.
+  GlooLink(Rendezvous& rendezvous, const std::string& mesh, const std::string& secret, Deadline deadline,
+           const GlooLink* beside = nullptr);
   ~GlooLink() override;
 
   std::string name() const override { return "gloo"; }
@@ -62,6 +65,7 @@ class GlooLink final : public Link {
 
   int rank_;
   int size_;
+  std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::rendezvous::Context> context_;
   std::vector<std::string> farewells_;  ///< one a rank, filled when it gives up
   std::vector<Buffer> farewell_buffers_;
