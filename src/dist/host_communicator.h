@@ -62,7 +62,7 @@ class HostCommunicator final : public Communicator {
  public:
   struct Options {
     double timeout_seconds = 600;             ///< of each call, from its beginning
-    int num_lanes = 3;                        ///< where an engine can have several links; MPI has one
+    int num_lanes = 4;                        ///< where an engine can have several links; MPI has one
     OrderedCollectives::Options collectives;  ///< the inbox is shared out to the lanes
   };
 

@@ -209,7 +209,7 @@ TEST_F(GlooNetwork, AConnectionThatIsResetEndsBothAtOnce) {
 
 // fault:B9: TCP says nothing of it, since the proxy's packets are whole.
 TEST_F(GlooNetwork, ABitThatIsTurnedOnTheWayEndsBothAndNamesWhoseMessageItWas) {
-  for (const int64_t at : {1 << 20, (2 << 20) + 12345}) {  // of each connection; the calls share three
+  for (const int64_t at : {1 << 20, (3 << 19) + 12345}) {  // of each connection; the calls share four
     ProxiedJob job({.flip_at = at}, "sums");
     ASSERT_TRUE(job->await_ends(25));  // a call has 30 s
     EXPECT_EQ(job.proxy.num_faults(), 1);
