@@ -3,16 +3,18 @@
 """How much of the gradients' reduction a step waits for: two hosts (namespaces of this machine, one core each) train
 configs/5m.toml over links with a rate, with batches of several lengths.
 
-    overlap.py BUILD_FOLDER [--rate 1gbit] [--micro-batches 4,8,16] [--section.key=value ...]
+    overlap.py BUILD_FOLDER [--rate 1gbit] [--micro-batches 4,8,16] [--seq-len 256] [--rounds 1] [--section.key=value ...]
 
 Needs root. Of the steps' timelines of rank 0: `backward`, seconds of backward's own ops; `exposed`, seconds in backward.reduce, where
 a step waits for sums. `communication` is what a step with next to no backward (one sequence of 16 tokens) takes for both, so
 that exposed = communication - backward there. Hidden in the best case: max(0, communication - backward).
+Of several rounds, in which all lengths take turns, the medians follow at the end.
 """
 import argparse
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import tempfile
 
@@ -59,26 +61,39 @@ def scopes_of(options, micro_batch, seq_len, steps):
     return found
 
 
+def print_row(micro_batch, row):
+    print("{:9}  {:13.3f}  {:8.3f}  {:22.2f}  {:7.3f}  {:11.3f}  {:26.2f}  {:6.3f}  {:.3f}".format(micro_batch, *row),
+          flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--micro-batches", default="4,8,16")
+    parser.add_argument("--seq-len", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--free-cores", action="store_true", help="ranks are not bound to a core each")
     options, options.settings = parser.parse_known_args()
     options.build = options.build.resolve()
-    alone = scopes_of(options, 1, 16, options.steps)
-    communication = alone["exposed"] + alone["backward"]
-    print(f"rate {options.rate}, communication {communication:.3f} s a step (backward of 16 tokens "
-          f"{alone['backward']:.3f} s, exposed {alone['exposed']:.3f} s)")
-    print("sequences  backward  communication/backward  exposed  unavoidable  beyond it / communication  gather  step")
-    for micro_batch in map(int, options.micro_batches.split(",")):
-        found = scopes_of(options, micro_batch, 256, options.steps)
-        unavoidable = max(0.0, communication - found["backward"])
-        print(f"{micro_batch:9}  {found['backward']:8.3f}  {communication / found['backward']:22.2f}  "
-              f"{found['exposed']:7.3f}  {unavoidable:11.3f}  {(found['exposed'] - unavoidable) / communication:26.2f}  "
-              f"{found['gather']:6.3f}  {found['step']:.3f}", flush=True)
+    print("sequences  communication  backward  communication/backward  exposed  unavoidable  beyond it / communication  "
+          "gather  step")
+    rows = {}
+    for _ in range(options.rounds):
+        alone = scopes_of(options, 1, 16, options.steps)
+        communication = alone["exposed"] + alone["backward"]
+        for micro_batch in map(int, options.micro_batches.split(",")):
+            found = scopes_of(options, micro_batch, options.seq_len, options.steps)
+            unavoidable = max(0.0, communication - found["backward"])
+            row = (communication, found["backward"], communication / found["backward"], found["exposed"], unavoidable,
+                   (found["exposed"] - unavoidable) / communication, found["gather"], found["step"])
+            rows.setdefault(micro_batch, []).append(row)
+            print_row(micro_batch, row)
+    if options.rounds > 1:
+        print(f"medians of {options.rounds} rounds")
+        for micro_batch, of_rounds in rows.items():
+            print_row(micro_batch, [statistics.median(column) for column in zip(*of_rounds)])
 
 
 if __name__ == "__main__":

@@ -142,6 +142,16 @@ void check_call(const CommCall& call, const CallPlace& place) {
   Checker(call, place).run();
 }
 
+bool is_ordered_with(const CommCall& call, const CommCall& other) {
+  if (call.kind == CallKind::kBarrier || other.kind == CallKind::kBarrier) return true;
+  for (const Tensor* one : {&call.data, &call.piece, &call.received, &call.sent}) {
+    for (const Tensor* another : {&other.data, &other.piece, &other.received, &other.sent}) {
+      if (overlaps(*one, *another)) return true;
+    }
+  }
+  return false;
+}
+
 Tensor piece_of(const Tensor& whole, int index, int count) {
   const int64_t elements = whole.num_elements() / count;
   Tensor piece = whole;

@@ -47,6 +47,9 @@ std::string ranks_text(std::span<const int> ranks);
 /// a rank that does not exist.
 void check_call(const CommCall& call, const CallPlace& place);
 
+/// Whether the two must run one after the other: they touch the same memory, or one is a barrier.
+bool is_ordered_with(const CommCall& call, const CommCall& other);
+
 /// The `index`-th of `count` equal pieces of `whole`, one after another in memory.
 Tensor piece_of(const Tensor& whole, int index, int count);
 

@@ -22,12 +22,14 @@ struct CommTicket {
 /// A group of ranks that make the same calls in the same order, with the same shapes and dtypes. `exchange` alone is a
 /// matter between neighbours.
 ///
-/// Calls do not block: a call begins when the ops issued before it on this rank are done, calls of one communicator run
-/// one after another, and both run beside the ops issued after them. Until `wait`, sources may only be read and
-/// destinations must not be touched. Tensors live where the communicator's ranks compute: host memory for local, Gloo
-/// and MPI, device memory for NCCL. f32, bf16 and f64 are reduced, anything is moved; sums of bf16 are made in f32 and
-/// rounded once (at each level of a hierarchical one). Sums add in rank order wherever the implementation says
-/// `is_ordered`, so that bits do not depend on timing; on the same layout every implementation repeats its own bits.
+/// Calls do not block: a call begins when the ops issued before it on this rank are done, calls of one communicator
+/// that touch the same memory run in the order of their issue, others may run beside each other, and all run beside the
+/// ops issued after them. A call that is waited for is done, and so are those issued before it. Until `wait`, sources
+/// may only be read and destinations must not be touched. Tensors live where the communicator's ranks compute: host
+/// memory for local, Gloo and MPI, device memory for NCCL. f32, bf16 and f64 are reduced, anything is moved; sums of
+/// bf16 are made in f32 and rounded once (at each level of a hierarchical one). Sums add in rank order wherever the
+/// implementation says `is_ordered`, so that bits do not depend on timing; on the same layout every implementation
+/// repeats its own bits.
 ///
 /// Every call has a deadline from its beginning. A peer that is lost, late, or that made another call ends in CommError
 /// (exit 7), which names the rank where it can be known, the call, and the step; the communicator is unusable then and
@@ -36,9 +38,9 @@ struct CommTicket {
 ///
 /// One thread a rank makes the calls. Whoever destroys a communicator has waited for its calls, or gives them up.
 ///
-/// Groups made by `split` run their calls in the order in which this rank issued them, whichever of its groups they
-/// belong to, so that a call may read what an earlier one of another group leaves: what two ranks share they must issue
-/// in the same order. `abort` of what was split ends its groups too.
+/// The same holds of calls of groups made by `split`, whichever of its groups they belong to, so that a call may read
+/// what an earlier one of another group leaves: what two ranks share they must issue in the same order. `abort` of what
+/// was split ends its groups too.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -58,55 +58,73 @@ void HostEngine::copy(void* destination, const void* source, int64_t bytes) {
   std::memcpy(destination, source, static_cast<size_t>(bytes));
 }
 
-/// Some of the link's ranks, and their calls.
+/// Some of the links' ranks, and their calls.
 struct HostCommunicator::Group {
-  Group(Link& link, std::vector<int> members, const OrderedCollectives::Options& options)
-      : engine(link, std::move(members)), collectives(engine, options) {}
-  HostEngine engine;
-  OrderedCollectives collectives;
+  /// What makes its calls over one link.
+  struct Lane {
+    Lane(Link& link, std::vector<int> members, const OrderedCollectives::Options& options)
+        : engine(link, std::move(members)), collectives(engine, options) {}
+    HostEngine engine;
+    OrderedCollectives collectives;
+  };
+
+  std::vector<int> members;
+  std::vector<std::unique_ptr<Lane>> lanes;
+  std::vector<int64_t> lane_bytes;  ///< of calls that all members make, so far: the same on all of them
 };
 
-/// The queue of a rank, the thread that works on it, and what went wrong. Groups stay until all communicators are gone:
+/// The queue of a rank, the threads that work on it, and what went wrong. Groups stay until all communicators are gone:
 /// a call of one that gave up may be under way.
 class HostCommunicator::Calls {
  public:
-  Calls(std::unique_ptr<Link> link, Options options)
-      : link_(std::move(link)), options_(options), thread_([this] { work(); }) {}
+  Calls(std::vector<std::unique_ptr<Link>> links, const Options& options) : options_(options) {
+    options_.collectives.inbox_bytes /= static_cast<int64_t>(links.size());
+    for (std::unique_ptr<Link>& link : links) lanes_.push_back(std::make_unique<Lane>(std::move(link)));
+    for (size_t lane = 0; lane < lanes_.size(); ++lane)
+      lanes_[lane]->thread = std::thread([this, lane] { work(lane); });
+  }
 
   ~Calls() {
     {
       const std::lock_guard lock(mutex_);
       is_closing_ = true;
     }
-    changed_.notify_all();
-    thread_.join();
+    notify_everybody();
+    for (const std::unique_ptr<Lane>& lane : lanes_) lane->thread.join();
   }
 
   Calls(const Calls&) = delete;
   Calls& operator=(const Calls&) = delete;
 
-  const Link& link() const { return *link_; }
+  const Link& link() const { return *lanes_.front()->link; }
   void set_step(int64_t step) { step_ = step; }
 
   Group& add_group(std::vector<int> members) {
     const std::lock_guard lock(mutex_);
-    groups_.push_back(std::make_unique<Group>(*link_, std::move(members), options_.collectives));
-    return *groups_.back();
+    Group& group = *groups_.emplace_back(std::make_unique<Group>());
+    for (const std::unique_ptr<Lane>& lane : lanes_)
+      group.lanes.push_back(std::make_unique<Group::Lane>(*lane->link, members, options_.collectives));
+    group.members = std::move(members);
+    group.lane_bytes.assign(lanes_.size(), 0);
+    return group;
   }
 
   int64_t issue(CommCall call, Group& group, const CallPlace& place) {
     call.step = step_;
+    // One rank has nobody to wait for: sooner done than told to another thread.
+    const bool is_alone = link().size() == 1;
+    const size_t lane = lane_of(call, group);
+    Queued* queued = nullptr;
     {
       const std::lock_guard lock(mutex_);
       if (failure_) throw_failure(place);
       call.number = ++num_calls_;
-      if (link_->size() > 1) queue_.push_back({.call = call, .group = &group});
+      queued = &queue_.emplace_back(Queued{.call = call, .group = &group, .lane = lane, .has_begun = is_alone});
     }
-    // One rank has nobody to wait for: sooner done than told to another thread.
-    if (link_->size() == 1) {
-      make({.call = call, .group = &group});
+    if (is_alone) {
+      make(*queued);
     } else {
-      changed_.notify_all();
+      lanes_[lane]->has_work.notify_one();  // which may have found it already
     }
     return num_calls_;
   }
@@ -124,8 +142,8 @@ class HostCommunicator::Calls {
       const std::lock_guard lock(mutex_);
       fail("aborted: " + why);
     }
-    changed_.notify_all();
-    link_->abort(why);
+    notify_everybody();
+    abort_links(why);
   }
 
   /// Nobody will wait for the calls up to `last`.
@@ -135,15 +153,44 @@ class HostCommunicator::Calls {
       if (num_done_ >= last || failure_) return;
       fail("given up with calls under way");
     }
-    changed_.notify_all();
-    link_->abort("left with calls under way");
+    notify_everybody();
+    abort_links("left with calls under way");
   }
 
  private:
+  struct Lane {
+    explicit Lane(std::unique_ptr<Link> own_link) : link(std::move(own_link)) {}
+    std::unique_ptr<Link> link;
+    std::condition_variable has_work;
+    bool is_held_up = false;  ///< its next call waits for another lane's
+    std::thread thread;
+  };
+
   struct Queued {
     CommCall call;
     Group* group = nullptr;
+    size_t lane = 0;
+    bool has_begun = false;
+    bool is_done = false;
   };
+
+  void notify_everybody() {
+    changed_.notify_all();
+    for (const std::unique_ptr<Lane>& lane : lanes_) lane->has_work.notify_all();
+  }
+
+  void abort_links(const std::string& why) {
+    for (const std::unique_ptr<Lane>& lane : lanes_) lane->link->abort(why);
+  }
+
+  /// The same on all ranks that make the call.
+  size_t lane_of(const CommCall& call, Group& group) const {
+    if (call.kind == CallKind::kExchange) return 0;
+    if (link().must_carry(label_of(call))) return 0;
+    const auto emptiest = std::min_element(group.lane_bytes.begin(), group.lane_bytes.end());
+    *emptiest += call.data.bytes();
+    return static_cast<size_t>(emptiest - group.lane_bytes.begin());
+  }
 
   /// Keeps the first failure alone. The lock is held.
   void fail(const std::string& what) {
@@ -152,31 +199,48 @@ class HostCommunicator::Calls {
 
   [[noreturn]] void throw_failure(const CallPlace& place) const { throw CommError(place.text(), *failure_); }
 
-  void work() {
+  /// The lane's next call, unless an earlier one of another lane must end first. The lock is held.
+  Queued* next_of(size_t lane) {
+    const auto next = std::find_if(queue_.begin(), queue_.end(),
+                                   [&](const Queued& queued) { return queued.lane == lane && !queued.has_begun; });
+    bool& is_held_up = lanes_[lane]->is_held_up;
+    is_held_up = false;
+    if (next == queue_.end()) return nullptr;
+    is_held_up = std::any_of(queue_.begin(), next, [&](const Queued& earlier) {
+      return !earlier.is_done && is_ordered_with(earlier.call, next->call);
+    });
+    return is_held_up ? nullptr : &*next;
+  }
+
+  void work(size_t lane) {
     const ShortSlices short_slices;
     while (true) {
-      Queued next;
+      Queued* next = nullptr;
       {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return is_closing_ || failure_ || !queue_.empty(); });
+        lanes_[lane]->has_work.wait(lock, [&] { return is_closing_ || failure_ || (next = next_of(lane)) != nullptr; });
         if (is_closing_ || failure_) return;
-        next = queue_.front();
-        queue_.pop_front();
+        next->has_begun = true;
       }
-      make(next);
-      changed_.notify_all();
+      make(*next);
     }
   }
 
-  void make(const Queued& next) {
+  void make(Queued& next) {
     const auto timeout =
         std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(options_.timeout_seconds));
     std::string what;
     try {
-      next.group->engine.set_deadline(std::chrono::steady_clock::now() + timeout);
-      next.group->collectives.run(next.call);
+      Group::Lane& lane = *next.group->lanes[next.lane];
+      lane.engine.set_deadline(std::chrono::steady_clock::now() + timeout);
+      lane.collectives.run(next.call);
       const std::lock_guard lock(mutex_);
-      ++num_done_;
+      next.is_done = true;
+      for (; !queue_.empty() && queue_.front().is_done; ++num_done_) queue_.pop_front();
+      changed_.notify_all();
+      for (const std::unique_ptr<Lane>& held_up : lanes_) {
+        if (held_up->is_held_up) held_up->has_work.notify_one();
+      }
       return;
     } catch (const std::exception& error) {
       what = label_of(next.call).text() + ": " + error.what();
@@ -186,10 +250,10 @@ class HostCommunicator::Calls {
       const std::lock_guard lock(mutex_);
       fail(what);
     }
-    link_->abort(what);
+    notify_everybody();
+    abort_links(what);
   }
 
-  std::unique_ptr<Link> link_;
   Options options_;
   int64_t step_ = 0;       ///< of the calling thread
   int64_t num_calls_ = 0;  ///< likewise
@@ -197,11 +261,11 @@ class HostCommunicator::Calls {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Group>> groups_;
-  std::deque<Queued> queue_;
-  int64_t num_done_ = 0;
+  std::deque<Queued> queue_;  ///< in the order of issue, from the first that is not done
+  int64_t num_done_ = 0;      ///< all calls up to this one
   std::optional<std::string> failure_;
   bool is_closing_ = false;
-  std::thread thread_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
 };
 
 namespace {
@@ -212,10 +276,19 @@ std::vector<int> all_ranks(const Link& link) {
   return ranks;
 }
 
+std::vector<std::unique_ptr<Link>> one_lane(std::unique_ptr<Link> link) {
+  std::vector<std::unique_ptr<Link>> links;
+  links.push_back(std::move(link));
+  return links;
+}
+
 }  // namespace
 
-HostCommunicator::HostCommunicator(std::unique_ptr<Link> link, Options options)
-    : calls_(std::make_shared<Calls>(std::move(link), options)),
+HostCommunicator::HostCommunicator(std::unique_ptr<Link> link, const Options& options)
+    : HostCommunicator(one_lane(std::move(link)), options) {}
+
+HostCommunicator::HostCommunicator(std::vector<std::unique_ptr<Link>> links, const Options& options)
+    : calls_(std::make_shared<Calls>(std::move(links), options)),
       group_(&calls_->add_group(all_ranks(calls_->link()))),
       place_{.name = calls_->link().name(), .rank = calls_->link().rank(), .size = calls_->link().size()} {}
 
@@ -281,7 +354,7 @@ std::unique_ptr<Communicator> HostCommunicator::split(int color) {
                   {.data = &own, .dtype = DType::kU8, .shape = {bytes}, .device = Device::kCpu}));
   std::vector<int> members;
   for (size_t rank = 0; rank < colors.size(); ++rank) {
-    if (colors[rank] == own) members.push_back(group_->engine.members()[rank]);
+    if (colors[rank] == own) members.push_back(group_->members[rank]);
   }
   CallPlace place = place_;
   place.size = static_cast<int>(members.size());

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of every engine on the host: calls wait in a queue, one thread makes them in order beside the ops,
-// and the first failure is kept and thrown to whoever comes next. Groups of its ranks share queue, thread and failure.
+// The communicator of every engine on the host: calls wait in a queue, threads make them beside the ops, and the first
+// failure is kept and thrown to whoever comes next. Groups of its ranks share queue, threads and failure.
+//
+// Each link that it has is a lane with a thread, and the calls of a group take the lanes by turns: while one call adds,
+// or waits for its thread's turn on a core, the bytes of the next one are on their way. Calls that touch the same
+// memory run in the order in which they were issued.
 #pragma once
 
 #include <condition_variable>
@@ -57,11 +61,14 @@ class HostEngine final : public CollectiveEngine {
 class HostCommunicator final : public Communicator {
  public:
   struct Options {
-    double timeout_seconds = 600;  ///< of each call, from its beginning
-    OrderedCollectives::Options collectives;
+    double timeout_seconds = 600;             ///< of each call, from its beginning
+    int num_lanes = 4;                        ///< where an engine can have several links; MPI has one
+    OrderedCollectives::Options collectives;  ///< the inbox is shared out to the lanes
   };
 
-  HostCommunicator(std::unique_ptr<Link> link, Options options);
+  /// `links`: one a lane, among the same ranks.
+  HostCommunicator(std::vector<std::unique_ptr<Link>> links, const Options& options);
+  HostCommunicator(std::unique_ptr<Link> link, const Options& options);
   /// Gives up calls that nobody waited for.
   ~HostCommunicator() override;
 

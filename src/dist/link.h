@@ -34,6 +34,10 @@ class Link {
   /// given up; no memory of a message is touched afterwards. Called by one thread at a time.
   virtual void transfer(std::span<const Message> sent, std::span<const Message> received, Deadline deadline) = 0;
 
+  /// Whether a call with this label must take this link rather than another one beside it: it has a way of its own
+  /// here. The same on all ranks.
+  virtual bool must_carry(const CallLabel& /*label*/) const { return false; }
+
   /// Ends a transfer under way and all later ones here, and tells the others. Any thread; does not throw.
   virtual void abort(const std::string& why) noexcept = 0;
 };

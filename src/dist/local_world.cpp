@@ -145,17 +145,21 @@ class LocalLink final : public dist::Link {
 
 LocalWorld::LocalWorld(int size, Options options) : options_(options) {
   if (size < 1) throw InternalError("local world", "number of ranks", size, "1 or more");
-  shared_ = std::make_shared<Shared>(size);
+  for (int lane = 0; lane < (size > 1 ? options_.num_lanes : 1); ++lane)
+    lanes_.push_back(std::make_shared<Shared>(size));
 }
 
 LocalWorld::~LocalWorld() = default;
 
 std::unique_ptr<Communicator> LocalWorld::communicator(int rank) {
-  const std::lock_guard lock(shared_->mutex);
-  if (rank < 0 || rank >= shared_->size || shared_->was_given[static_cast<size_t>(rank)])
+  Shared& first = *lanes_.front();
+  const std::lock_guard lock(first.mutex);
+  if (rank < 0 || rank >= first.size || first.was_given[static_cast<size_t>(rank)])
     throw InternalError("local world", "there is no such rank left", rank, "each of 0 to size - 1 once");
-  shared_->was_given[static_cast<size_t>(rank)] = true;
-  return std::make_unique<dist::HostCommunicator>(std::make_unique<LocalLink>(shared_, rank), options_);
+  first.was_given[static_cast<size_t>(rank)] = true;
+  std::vector<std::unique_ptr<dist::Link>> links;
+  for (const std::shared_ptr<Shared>& lane : lanes_) links.push_back(std::make_unique<LocalLink>(lane, rank));
+  return std::make_unique<dist::HostCommunicator>(std::move(links), options_);
 }
 
 void run_local_ranks(int size, const LocalWorld::Options& options,

@@ -24,7 +24,7 @@ class LocalWorld {
  private:
   struct Shared;
   friend class LocalLink;
-  std::shared_ptr<Shared> shared_;
+  std::vector<std::shared_ptr<Shared>> lanes_;
   Options options_;
 };
 

@@ -38,6 +38,12 @@ void TieredLink::transfer(std::span<const Message> sent, std::span<const Message
   link_for(sent, received).transfer(sent, received, deadline);
 }
 
+bool TieredLink::must_carry(const CallLabel& label) const {
+  if (!is_collective(label.kind)) return false;
+  const Tier tier = policy_->tier(bytes_of(label));
+  return std::any_of(others_.begin(), others_.end(), [&](const TierLink& other) { return other.tier == tier; });
+}
+
 void TieredLink::abort(const std::string& why) noexcept {
   for (const TierLink& other : others_) other.link->abort(why);
   usual_->abort(why);

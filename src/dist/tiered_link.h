@@ -28,6 +28,7 @@ class TieredLink final : public Link {
   int rank() const override { return usual_->rank(); }
   int size() const override { return usual_->size(); }
   void transfer(std::span<const Message> sent, std::span<const Message> received, Deadline deadline) override;
+  bool must_carry(const CallLabel& label) const override;
   void abort(const std::string& why) noexcept override;
 
  private:

@@ -2,11 +2,12 @@
 // One rank of a job of real processes: joins the rendezvous and runs conformance cases, or meets a fault.
 //   rank_process ENGINE RANK SIZE HOST:PORT SECRET_FILE TASK
 // ENGINE: gloo, or multicast (Gloo, and NORM for what is below 8 MiB and the same for all).
-// TASK: conformance, faults, sums (a number of checked all-reduces), leave (one all-gather), or endless (all-reduces
-// until something fails, then prints the error and exits by its code).
+// TASK: conformance, faults, sums (a number of checked all-reduces), leave (one all-gather), both_ways (prints the
+// seconds of one), or endless (all-reduces until something fails, then prints the error and exits by its code).
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -16,6 +17,7 @@
 
 #include "communicator_conformance.h"
 #include "core/error.h"
+#include "dist/comm_call.h"
 #include "dist/gloo/gloo_communicator.h"
 #include "dist/rendezvous.h"
 #include "dist/tiered_link.h"
@@ -67,6 +69,8 @@ struct RankProcess {
       }
     } else if (task == "leave") {
       gather_and_leave(*communicator(10));
+    } else if (task == "both_ways") {
+      time_both_ways(*communicator(30));
     } else if (task == "sums") {
       checked_sums(*communicator(30));
     } else {
@@ -90,6 +94,23 @@ struct RankProcess {
         throw std::runtime_error("a wrong piece");
     }
     std::cout << "all pieces are right" << std::endl;
+  }
+
+  /// Seconds that a rank takes to send 2 MiB and to receive as much; the median of some rounds.
+  void time_both_ways(Communicator& world) {
+    constexpr int64_t kPieceElements = 1 << 19;
+    const int64_t elements = kPieceElements * world.size();
+    std::vector<float> values(static_cast<size_t>(elements), 1.0f);
+    const Tensor data{.data = values.data(), .dtype = DType::kF32, .shape = {elements}, .device = Device::kCpu};
+    std::vector<double> seconds(7);
+    for (double& round : seconds) {
+      world.barrier();
+      const auto start = std::chrono::steady_clock::now();
+      world.wait(world.all_gather(data, dist::piece_of(data, world.rank(), world.size())));
+      round = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    std::sort(seconds.begin(), seconds.end());
+    std::cout << seconds[seconds.size() / 2] << std::endl;
   }
 
   /// Integers, whose sum has one right answer in f32.

@@ -22,6 +22,23 @@ TEST(CommCall, LabelsSayTheCallForPeople) {
   EXPECT_EQ(label_of({.kind = CallKind::kBarrier, .number = 1}).text(), "barrier, call 1, step 0");
 }
 
+TEST(CommCall, CallsThatTouchTheSameMemoryAndBarriersAreOrdered) {
+  std::array<float, 8> memory;
+  std::array<float, 8> elsewhere;
+  const CommCall gather{.kind = CallKind::kAllGather, .data = tensor_of(memory, {8}), .piece = tensor_of(memory, {4})};
+  const CommCall apart{
+      .kind = CallKind::kAllGather, .data = tensor_of(elsewhere, {4}), .piece = tensor_of(elsewhere, {2})};
+  CommCall exchange{.kind = CallKind::kExchange, .received = tensor_of(elsewhere, {4})};
+  EXPECT_TRUE(is_ordered_with(gather, gather));
+  EXPECT_FALSE(is_ordered_with(gather, apart));
+  EXPECT_FALSE(is_ordered_with(gather, exchange));
+  EXPECT_TRUE(is_ordered_with(apart, exchange));
+  exchange.sent = tensor_of(memory, {1});
+  EXPECT_TRUE(is_ordered_with(gather, exchange));
+  EXPECT_TRUE(is_ordered_with({.kind = CallKind::kBarrier}, apart));
+  EXPECT_TRUE(is_ordered_with(apart, {.kind = CallKind::kBarrier}));
+}
+
 TEST(CommCall, LabelsDifferWhenAnythingThatRanksMustAgreeOnDoes) {
   std::array<float, 8> memory;
   const CommCall call{.kind = CallKind::kAllReduce, .data = tensor_of(memory, {8}), .number = 1};

@@ -2,10 +2,15 @@
 // Over a link that does what a test tells it; real messages are the conformance cases' matter.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <future>
+#include <mutex>
+#include <thread>
 
 #include "dist/host_communicator.h"
+#include "support/error_text.h"
 
 namespace litespark::dist {
 namespace {
@@ -20,12 +25,26 @@ struct ScriptedLink final : Link {
     deadlines.push_back(deadline);
     on_transfer(received);
   }
-  void abort(const std::string&) noexcept override { was_aborted.set_value(); }
+  bool must_carry(const CallLabel& label) const override { return label.kind == must_carry_kind; }
+  void abort(const std::string&) noexcept override {
+    if (!is_aborted.exchange(true)) was_aborted.set_value();
+  }
 
   std::function<void(std::span<const Message>)> on_transfer;
+  std::atomic<bool> is_aborted = false;
   std::promise<void> was_aborted;
   std::vector<Deadline> deadlines;
+  std::optional<CallKind> must_carry_kind;
 };
+
+using OnTransfer = std::function<void(std::span<const Message>)>;
+
+std::vector<std::unique_ptr<Link>> two_lanes(OnTransfer on_first, OnTransfer on_second) {
+  std::vector<std::unique_ptr<Link>> links;
+  links.push_back(std::make_unique<ScriptedLink>(std::move(on_first)));
+  links.push_back(std::make_unique<ScriptedLink>(std::move(on_second)));
+  return links;
+}
 
 Tensor one_float(float& value) {
   return {.data = &value, .dtype = DType::kF32, .shape = {1}, .device = Device::kCpu};
@@ -74,6 +93,100 @@ TEST(HostCommunicator, KeepsTheFirstFailureAndMakesNoLaterCall) {
   EXPECT_THROW(communicator.barrier(), CommError);
   aborted.wait();  // the others were told
   EXPECT_EQ(num_transfers, 1);
+}
+
+TEST(HostCommunicator, TheNextCallsBytesLeaveWhileACallIsUnderWay) {
+  std::promise<void> second_has_begun;
+  HostCommunicator communicator(two_lanes([&](std::span<const Message>) { second_has_begun.get_future().wait(); },
+                                          [&](std::span<const Message>) { second_has_begun.set_value(); }),
+                                {});
+  std::array<float, 2> values = {};
+  communicator.broadcast(one_float(values[0]), 1);
+  communicator.wait(communicator.broadcast(one_float(values[1]), 1));  // one after the other would not come here
+}
+
+TEST(HostCommunicator, CallsThatTouchTheSameMemoryRunInTheOrderOfTheirIssue) {
+  std::mutex mutex;
+  std::vector<int64_t> numbers;
+  const auto note = [&](std::span<const Message> received) {
+    const std::lock_guard lock(mutex);
+    numbers.push_back(received.front().label.number);
+  };
+  const auto note_late = [&](std::span<const Message> received) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    note(received);
+  };
+  HostCommunicator communicator(two_lanes(note_late, note), {});
+  float value = 0;
+  CommTicket last;
+  for (int call = 0; call < 6; ++call) last = communicator.broadcast(one_float(value), 1);
+  communicator.wait(last);
+  EXPECT_EQ(numbers, (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+}
+
+TEST(HostCommunicator, ATicketIsDoneWhenAllCallsUpToItAre) {
+  std::promise<void> gate;
+  std::promise<void> second_is_there;
+  HostCommunicator communicator(two_lanes([&](std::span<const Message>) { gate.get_future().wait(); },
+                                          [&](std::span<const Message>) { second_is_there.set_value(); }),
+                                {});
+  std::array<float, 2> values = {};
+  communicator.broadcast(one_float(values[0]), 1);
+  const CommTicket second = communicator.broadcast(one_float(values[1]), 1);
+  second_is_there.get_future().wait();
+  auto waiting = std::async(std::launch::async, [&] { communicator.wait(second); });
+  EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  gate.set_value();
+  waiting.get();
+}
+
+TEST(HostCommunicator, AFailureOfTheSecondCallUnderWayIsNamedAsSuch) {
+  std::vector<std::unique_ptr<Link>> links;
+  auto first = std::make_unique<ScriptedLink>(OnTransfer());
+  std::future<void> first_is_aborted = first->was_aborted.get_future();
+  first->on_transfer = [&](std::span<const Message>) {
+    first_is_aborted.wait();
+    throw LinkFailure("aborted");
+  };
+  links.push_back(std::move(first));
+  links.push_back(
+      std::make_unique<ScriptedLink>([](std::span<const Message>) { throw LinkFailure("rank 1 fell over"); }));
+  HostCommunicator communicator(std::move(links), {.timeout_seconds = 9});
+  communicator.set_step(12);
+  std::array<float, 2> values = {};
+  const CommTicket under_way = communicator.broadcast(one_float(values[0]), 1);
+  communicator.broadcast(one_float(values[1]), 1);
+  const std::string text = error_text<CommError>([&] { communicator.wait(under_way); });
+  EXPECT_TRUE(contains(text, "broadcast from rank 1 of f32 [1], call 2, step 12: rank 1 fell over")) << text;
+  EXPECT_THROW(communicator.barrier(), CommError);
+}
+
+TEST(HostCommunicator, CallsTakeTheLaneWithTheFewestBytesAndNeighboursTheFirst) {
+  std::mutex mutex;
+  std::vector<std::pair<int64_t, int>> lanes;
+  const auto note = [&](int lane) {
+    return [&, lane](std::span<const Message> received) {
+      const std::lock_guard lock(mutex);
+      lanes.emplace_back(received.front().label.number, lane);
+    };
+  };
+  auto links = two_lanes(note(0), note(1));
+  static_cast<ScriptedLink&>(*links.front()).must_carry_kind = CallKind::kAllToAll;
+  HostCommunicator communicator(std::move(links), {});
+  std::array<float, 64> memory = {};
+  const auto floats = [&](size_t first, int64_t count) {
+    return Tensor{.data = &memory[first], .dtype = DType::kF32, .shape = {count}, .device = Device::kCpu};
+  };
+  communicator.broadcast(floats(0, 3), 1);
+  for (size_t call = 0; call < 3; ++call) communicator.broadcast(floats(4 + call, 1), 1);
+  communicator.exchange(floats(8, 1), 1, floats(9, 1), 1);
+  communicator.all_to_all(floats(10, 2), floats(12, 2));
+  communicator.all_to_all(floats(14, 2), floats(16, 2));
+  communicator.wait(communicator.broadcast(floats(18, 4), 1));
+  std::sort(lanes.begin(), lanes.end());
+  const std::vector<std::pair<int64_t, int>> expected = {{1, 0}, {2, 1}, {3, 1}, {4, 1},
+                                                         {5, 0}, {6, 0}, {7, 0}, {8, 0}};
+  EXPECT_EQ(lanes, expected);
 }
 
 TEST(HostEngine, LaterStepsOfACallAreGivenUpLater) {

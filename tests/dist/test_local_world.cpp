@@ -60,6 +60,35 @@ TEST(LocalWorld, TheLengthOfAStretchChangesNoBit) {
   EXPECT_EQ(sums({.collectives = {.inbox_bytes = 1 << 20, .direct_bytes = 1 << 20}}), whole);
 }
 
+TEST(LocalWorld, TheNumberOfLanesChangesNoBit) {
+  const auto sums = [](int num_lanes) {
+    std::vector<float> result;
+    const LocalWorld::Options options = {.num_lanes = num_lanes, .collectives = {.inbox_bytes = 1 << 12}};
+    run_local_ranks(3, options, [&](Communicator& communicator) {
+      constexpr int64_t kCalls = 20;
+      constexpr int64_t kNumElements = 3000;
+      std::vector<float> values(kCalls * kNumElements);
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = 1.0f / static_cast<float>(i + 7 * static_cast<size_t>(communicator.rank()) + 1);
+      for (int64_t call = 0; call < kCalls; ++call) {
+        const Tensor data = {.data = values.data() + call * kNumElements,
+                             .dtype = DType::kF32,
+                             .shape = {kNumElements},
+                             .device = Device::kCpu};
+        const Tensor piece = dist::piece_of(data, communicator.rank(), 3);
+        communicator.reduce_scatter(piece, data, Reduction::kSum);
+        communicator.all_gather(data, piece);
+      }
+      communicator.barrier();
+      if (communicator.rank() == 1) result = values;
+    });
+    return result;
+  };
+  const std::vector<float> one_after_another = sums(1);
+  EXPECT_EQ(sums(2), one_after_another);
+  EXPECT_EQ(sums(3), one_after_another);
+}
+
 TEST(LocalWorld, GivesEachRankOnce) {
   LocalWorld world(2);
   const auto first = world.communicator(0);

@@ -60,6 +60,18 @@ TEST(TieredLink, WhatIsNotForAllAndWhatNeighboursSayTakesTheUsualWay) {
   EXPECT_EQ(ways.way_of(CallKind::kBarrier, 0, true), "usual");
 }
 
+TEST(TieredLink, MustCarryWhatHasAWayOfItsOwn) {
+  Ways ways;
+  CallLabel label = {.kind = CallKind::kAllGather, .dtype = DType::kF32, .shape_rank = 1};
+  label.extents[0] = 249;
+  EXPECT_TRUE(ways.link->must_carry(label));
+  label.kind = CallKind::kBroadcast;
+  EXPECT_FALSE(ways.link->must_carry(label));
+  label.kind = CallKind::kAllGather;
+  label.extents[0] = 250;  // nobody is there for its tier
+  EXPECT_FALSE(ways.link->must_carry(label));
+}
+
 TEST(TieredLink, AbortsEveryWay) {
   Ways ways;
   ways.link->abort("enough");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <list>
+#include <utility>
 
 #include "dist/gloo/gloo_communicator.h"
 #include "dist/payload_hash.h"
@@ -126,8 +127,10 @@ class GlooLink::Transfer {
   std::list<Entry> entries_;
 };
 
-GlooLink::GlooLink(Rendezvous& rendezvous, const std::string& mesh, const std::string& secret, Deadline deadline)
+GlooLink::GlooLink(Rendezvous& rendezvous, const std::string& mesh, const std::string& secret, Deadline deadline,
+                   const GlooLink* beside)
     : rank_(rendezvous.place().rank), size_(rendezvous.place().size) {
+  if (beside != nullptr) device_ = beside->device_;
   if (size_ == 1) return;
   try {
     connect(rendezvous, mesh, deadline);
@@ -158,15 +161,15 @@ GlooLink::~GlooLink() {
 }
 
 void GlooLink::connect(Rendezvous& rendezvous, const std::string& mesh, Deadline deadline) {
-  gloo::transport::tcp::attr where(rendezvous.own_address().c_str());
-  auto device = [&] {
+  if (device_ == nullptr) {
+    gloo::transport::tcp::attr where(rendezvous.own_address().c_str());
     const ShortSlices of_its_thread;
-    return gloo::transport::tcp::CreateDevice(where);
-  }();
+    device_ = gloo::transport::tcp::CreateDevice(where);
+  }
   context_ = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
   context_->setTimeout(left_until(deadline));
   RendezvousStore store(rendezvous, "gloo/" + mesh + "/", deadline);
-  context_->connectFullMesh(store, device);
+  context_->connectFullMesh(store, device_);
 }
 
 void GlooLink::prove_each_other(const std::string& secret, Deadline deadline) {
@@ -271,7 +274,6 @@ void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> 
       rank = message.rank;
       entry.label = labels.seal(message);  // with a number, which is never 0
       entry.label_buffer->send(rank, kLabelSlot);
-      if (message.bytes > 0) entry.data_buffer->send(rank, kDataSlot);
     }
     for (const Message& message : received) {
       Entry& entry = *in.emplace_back(&under_way.add(message));
@@ -281,16 +283,24 @@ void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> 
   } catch (const std::exception& error) {
     throw_failure(rank, error.what());
   }
+  // Gloo sends data when it has heard that they are awaited, and a connection carries things one after another: if what
+  // this rank sends stood in front of its word that it awaits the other's data, these would come when its own are
+  // through.
+  for (const Message& message : sent) {
+    const bool is_one_way = std::none_of(received.begin(), received.end(),
+                                         [&](const Message& other) { return other.rank == message.rank; });
+    if (is_one_way) send_data(out, message.rank);
+  }
   for (Entry* entry : in) {
     wait_received(entry->message.rank, entry->label_buffer);
     if (!entry->label.is_same_call(entry->message.label))
       throw LinkFailure(other_call_text(entry->message.rank, entry->label));
-    if (entry->data_buffer == nullptr) continue;
     try {
-      entry->data_buffer->recv(entry->message.rank, kDataSlot);
+      if (entry->data_buffer) entry->data_buffer->recv(entry->message.rank, kDataSlot);
     } catch (const std::exception& error) {
       throw_failure(entry->message.rank, error.what());
     }
+    send_data(out, entry->message.rank);
   }
   for (Entry* entry : in) {
     if (entry->data_buffer) wait_received(entry->message.rank, entry->data_buffer);
@@ -299,6 +309,19 @@ void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> 
   for (Entry* entry : out) {
     wait_sent(entry->message.rank, entry->label_buffer);
     if (entry->data_buffer) wait_sent(entry->message.rank, entry->data_buffer);
+  }
+}
+
+/// What goes to `rank` and has not been sent yet.
+void GlooLink::send_data(std::span<Entry* const> entries, int rank) {
+  for (Entry* entry : entries) {
+    if (entry->message.rank != rank || entry->data_buffer == nullptr || std::exchange(entry->has_sent_data, true))
+      continue;
+    try {
+      entry->data_buffer->send(rank, kDataSlot);
+    } catch (const std::exception& error) {
+      throw_failure(rank, error.what());
+    }
   }
 }
 
@@ -421,16 +444,22 @@ void GlooLink::close() noexcept {
 std::unique_ptr<Communicator> make_gloo_communicator(dist::Rendezvous& rendezvous, const dist::Secret& secret,
                                                      const GlooOptions& options) {
   const auto deadline = dist::in_seconds(options.join_seconds);
-  std::unique_ptr<dist::Link> link;
+  std::vector<std::unique_ptr<dist::Link>> links;
   try {
-    link = std::make_unique<dist::GlooLink>(rendezvous, options.mesh, secret.bytes(), deadline);
+    auto first = std::make_unique<dist::GlooLink>(rendezvous, options.mesh, secret.bytes(), deadline);
+    const dist::GlooLink& plain = *first;
+    links.push_back(options.wrap ? options.wrap(std::move(first)) : std::move(first));
+    const int num_lanes = rendezvous.place().size > 1 ? options.communicator.num_lanes : 1;
+    for (int lane = 1; lane < num_lanes; ++lane) {
+      links.push_back(std::make_unique<dist::GlooLink>(rendezvous, options.mesh + "/lane" + std::to_string(lane),
+                                                       secret.bytes(), deadline, &plain));
+    }
   } catch (const dist::LinkFailure& failure) {
     throw CommError(
         "gloo rank " + std::to_string(rendezvous.place().rank) + " of " + std::to_string(rendezvous.place().size),
         failure.what());
   }
-  if (options.wrap) link = options.wrap(std::move(link));
-  return std::make_unique<dist::HostCommunicator>(std::move(link), options.communicator);
+  return std::make_unique<dist::HostCommunicator>(std::move(links), options.communicator);
 }
 
 }  // namespace litespark

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gloo/rendezvous/context.h>
+#include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <atomic>
@@ -21,8 +22,10 @@ namespace litespark::dist {
 
 class GlooLink final : public Link {
  public:
-  /// Connects all ranks under `mesh`, then each pair proves the secret. Throws LinkFailure.
-  GlooLink(Rendezvous& rendezvous, const std::string& mesh, const std::string& secret, Deadline deadline);
+  /// Connects all ranks under `mesh`, then each pair proves the secret. `beside`: a link whose thread serves this one's
+  /// connections too. Throws LinkFailure.
+  GlooLink(Rendezvous& rendezvous, const std::string& mesh, const std::string& secret, Deadline deadline,
+           const GlooLink* beside = nullptr);
   ~GlooLink() override;
 
   std::string name() const override { return "gloo"; }
@@ -38,6 +41,7 @@ class GlooLink final : public Link {
     CallLabel label;  ///< at an address that stays while it is sent or received
     Buffer label_buffer;
     Buffer data_buffer;
+    bool has_sent_data = false;
   };
   /// Buffers of the transfer under way, which abort() must end.
   class Transfer;
@@ -48,6 +52,7 @@ class GlooLink final : public Link {
   void listen_for_leaves();
   void leave();
   Buffer buffer(const void* data, int64_t bytes);
+  void send_data(std::span<Entry* const> entries, int rank);
   void wait_sent(int rank, Buffer& buffer);
   void wait_received(int rank, Buffer& buffer);
   /// What it means that the connection to `rank` failed with `error`.
@@ -60,6 +65,7 @@ class GlooLink final : public Link {
 
   int rank_;
   int size_;
+  std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::rendezvous::Context> context_;
   std::vector<std::string> farewells_;  ///< one a rank, filled when it gives up
   std::vector<Buffer> farewell_buffers_;
