@@ -7,7 +7,9 @@ configs/5m.toml over links with a rate, with batches of several lengths.
 
 Needs root. Of the steps' timelines of rank 0: `backward`, seconds of backward's own ops; `exposed`, seconds in backward.reduce, where
 a step waits for sums. `communication` is what a step with next to no backward (one sequence of 16 tokens) takes for both, so
-that exposed = communication - backward there. Hidden in the best case: max(0, communication - backward).
+that exposed = communication - backward there. Hidden in the best case: max(0, communication - backward). `late`, by how much the
+other rank's own work took longer (rank_seconds of metrics.jsonl, mean over steps of what is above 0): no sum ends before, however
+fast it travels, so it counts as unavoidable too.
 Of several rounds, in which all lengths take turns, the medians follow at the end.
 """
 import argparse
@@ -50,7 +52,11 @@ def scopes_of(options, micro_batch, seq_len, steps):
         if any([rank.wait(timeout=200) for rank in ranks]):
             raise SystemExit("a rank failed")
         timeline = json.loads((pathlib.Path(folder) / "out/timeline.json").read_text())
-    found = {"backward": 0.0, "exposed": 0.0, "gather": 0.0, "step": timeline["step_seconds"]}
+        metrics = [json.loads(line) for line in (pathlib.Path(folder) / "out/metrics.jsonl").read_text().splitlines()]
+    # Of two ranks the median is the faster one's.
+    late = [row["rank_seconds_slowest"] - row["rank_seconds_median"] if row["slowest_rank"] == 1 else 0.0
+            for row in metrics if "rank_seconds_slowest" in row]
+    found = {"backward": 0.0, "exposed": 0.0, "gather": 0.0, "step": timeline["step_seconds"], "late": statistics.mean(late)}
     for scope in timeline["scopes"]:
         if scope["name"] == "backward.reduce":
             found["exposed"] += scope["seconds"]
@@ -62,7 +68,7 @@ def scopes_of(options, micro_batch, seq_len, steps):
 
 
 def print_row(micro_batch, row):
-    print("{:9}  {:13.3f}  {:8.3f}  {:22.2f}  {:7.3f}  {:11.3f}  {:26.2f}  {:6.3f}  {:.3f}".format(micro_batch, *row),
+    print("{:9}  {:13.3f}  {:8.3f}  {:22.2f}  {:7.3f}  {:11.3f}  {:5.3f}  {:26.2f}  {:6.3f}  {:.3f}".format(micro_batch, *row),
           flush=True)
 
 
@@ -77,7 +83,7 @@ def main():
     parser.add_argument("--free-cores", action="store_true", help="ranks are not bound to a core each")
     options, options.settings = parser.parse_known_args()
     options.build = options.build.resolve()
-    print("sequences  communication  backward  communication/backward  exposed  unavoidable  beyond it / communication  "
+    print("sequences  communication  backward  communication/backward  exposed  unavoidable   late  beyond / communication      "
           "gather  step")
     rows = {}
     for _ in range(options.rounds):
@@ -86,8 +92,9 @@ def main():
         for micro_batch in map(int, options.micro_batches.split(",")):
             found = scopes_of(options, micro_batch, options.seq_len, options.steps)
             unavoidable = max(0.0, communication - found["backward"])
+            beyond = found["exposed"] - unavoidable - found["late"]
             row = (communication, found["backward"], communication / found["backward"], found["exposed"], unavoidable,
-                   (found["exposed"] - unavoidable) / communication, found["gather"], found["step"])
+                   found["late"], beyond / communication, found["gather"], found["step"])
             rows.setdefault(micro_batch, []).append(row)
             print_row(micro_batch, row)
     if options.rounds > 1:
