@@ -22,6 +22,7 @@ import tempfile
 
 from host_ways import Hosts
 
+WARM_STEPS = 2  # which the timeline leaves out too
 RUN_FILE = pathlib.Path(__file__).resolve().parent.parent / "configs/5m.toml"
 
 
@@ -55,7 +56,7 @@ def scopes_of(options, micro_batch, seq_len, steps):
         metrics = [json.loads(line) for line in (pathlib.Path(folder) / "out/metrics.jsonl").read_text().splitlines()]
     # Of two ranks the median is the faster one's.
     late = [row["rank_seconds_slowest"] - row["rank_seconds_median"] if row["slowest_rank"] == 1 else 0.0
-            for row in metrics if "rank_seconds_slowest" in row]
+            for row in metrics if "rank_seconds_slowest" in row][WARM_STEPS:]
     found = {"backward": 0.0, "exposed": 0.0, "gather": 0.0, "step": timeline["step_seconds"], "late": statistics.mean(late)}
     for scope in timeline["scopes"]:
         if scope["name"] == "backward.reduce":

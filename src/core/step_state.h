@@ -34,7 +34,7 @@ struct StepState {
   RankCounts counts;               ///< zero with one rank
   // Of 8-bit matmuls, this rank's own.
   int64_t fp8_overflows = 0;       ///< tensors with Inf or NaN that were to be quantised
-  int64_t fp8_inputs = 0;          ///< elements of matmul inputs quantised to 8 bits
+  int64_t fp8_inputs = 0;          ///< elements of inputs of matmuls and attention quantised to 8 bits
   int64_t fp8_inputs_flushed = 0;  ///< of them, those that were not 0 and became 0
   int64_t fp8_gradients = 0;       ///< the same for gradients of matmul outputs
   int64_t fp8_gradients_flushed = 0;

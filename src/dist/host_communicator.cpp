@@ -116,10 +116,14 @@ class HostCommunicator::Calls {
     const size_t lane = lane_of(call, group);
     Queued* queued = nullptr;
     {
-      const std::lock_guard lock(mutex_);
-      if (failure_) throw_failure(place);
+      std::unique_lock lock(mutex_);
+      if (failure_) throw_failure(place, lock);
       call.number = ++num_calls_;
-      queued = &queue_.emplace_back(Queued{.call = call, .group = &group, .lane = lane, .has_begun = is_alone});
+      queued = &queue_.emplace_back(Queued{.call = call,
+                                           .group = &group,
+                                           .lane = lane,
+                                           .must_be_alone = link().must_carry(label_of(call)),
+                                           .has_begun = is_alone});
     }
     if (is_alone) {
       make(*queued);
@@ -134,7 +138,7 @@ class HostCommunicator::Calls {
     if (ticket.id < 1 || ticket.id > num_calls_)
       throw InternalError(place.text(), "wait for a call that was never made", ticket.id, num_calls_);
     changed_.wait(lock, [&] { return num_done_ >= ticket.id || failure_; });
-    if (failure_) throw_failure(place);
+    if (failure_) throw_failure(place, lock);
   }
 
   void abort(const std::string& why) {
@@ -155,6 +159,8 @@ class HostCommunicator::Calls {
     }
     notify_everybody();
     abort_links("left with calls under way");
+    std::unique_lock lock(mutex_);
+    wait_for_lanes(lock);
   }
 
  private:
@@ -170,8 +176,10 @@ class HostCommunicator::Calls {
     CommCall call;
     Group* group = nullptr;
     size_t lane = 0;
+    bool must_be_alone = false;  ///< its way between hosts takes the whole link
     bool has_begun = false;
     bool is_done = false;
+    bool has_failed = false;
   };
 
   void notify_everybody() {
@@ -179,8 +187,9 @@ class HostCommunicator::Calls {
     for (const std::unique_ptr<Lane>& lane : lanes_) lane->has_work.notify_all();
   }
 
-  void abort_links(const std::string& why) {
-    for (const std::unique_ptr<Lane>& lane : lanes_) lane->link->abort(why);
+  /// The lane that failed first: the others hear the cause there before their own deadlines.
+  void abort_links(const std::string& why, size_t first = 0) {
+    for (size_t i = 0; i < lanes_.size(); ++i) lanes_[(first + i) % lanes_.size()]->link->abort(why);
   }
 
   /// The same on all ranks that make the call.
@@ -197,7 +206,19 @@ class HostCommunicator::Calls {
     if (!failure_) failure_ = what;
   }
 
-  [[noreturn]] void throw_failure(const CallPlace& place) const { throw CommError(place.text(), *failure_); }
+  /// After a failure: until no lane reads or writes the caller's memory any more. Aborted links end soon.
+  void wait_for_lanes(std::unique_lock<std::mutex>& lock) {
+    changed_.wait(lock, [&] {
+      return std::none_of(queue_.begin(), queue_.end(), [](const Queued& queued) {
+        return queued.has_begun && !queued.is_done && !queued.has_failed;
+      });
+    });
+  }
+
+  [[noreturn]] void throw_failure(const CallPlace& place, std::unique_lock<std::mutex>& lock) {
+    wait_for_lanes(lock);
+    throw CommError(place.text(), *failure_);
+  }
 
   /// The lane's next call, unless an earlier one of another lane must end first. The lock is held.
   Queued* next_of(size_t lane) {
@@ -207,7 +228,8 @@ class HostCommunicator::Calls {
     is_held_up = false;
     if (next == queue_.end()) return nullptr;
     is_held_up = std::any_of(queue_.begin(), next, [&](const Queued& earlier) {
-      return !earlier.is_done && is_ordered_with(earlier.call, next->call);
+      return !earlier.is_done && (earlier.must_be_alone || next->must_be_alone ||  // over all lanes
+                                  is_ordered_with(earlier.call, next->call));
     });
     return is_held_up ? nullptr : &*next;
   }
@@ -249,9 +271,15 @@ class HostCommunicator::Calls {
     {
       const std::lock_guard lock(mutex_);
       fail(what);
+      what = *failure_;
     }
     notify_everybody();
-    abort_links(what);
+    abort_links(what, next.lane);
+    {
+      const std::lock_guard lock(mutex_);
+      next.has_failed = true;
+    }
+    changed_.notify_all();
   }
 
   Options options_;

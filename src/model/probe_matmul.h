@@ -21,7 +21,7 @@ class ProbeMatmul {
 
   ProbeMatmul(Backend& backend, DType compute, const Shape& shape);
 
-  /// Row-major values that `compute` holds exactly.
+  /// Row-major values, rounded to `compute`: a product that is checked needs such as it holds exactly.
   void set_x(const std::vector<float>& values);
   void set_weight(const std::vector<float>& values);
   /// Standard normal numbers in both: equal ones would spare a GPU the switching that real ones cost, and show rates

@@ -161,6 +161,34 @@ TEST(HostCommunicator, AFailureOfTheSecondCallUnderWayIsNamedAsSuch) {
   EXPECT_THROW(communicator.barrier(), CommError);
 }
 
+// Else a call of another lane might write into memory that the thrower's caller has freed.
+TEST(HostCommunicator, AFailureIsThrownWhenNoLaneIsAtWorkAnyMore) {
+  std::atomic<bool> has_returned = false;
+  std::vector<std::unique_ptr<Link>> links;
+  auto first = std::make_unique<ScriptedLink>(OnTransfer());
+  std::future<void> first_is_aborted = first->was_aborted.get_future();
+  std::promise<void> first_is_at_work;
+  std::future<void> is_at_work = first_is_at_work.get_future();
+  first->on_transfer = [&](std::span<const Message>) {
+    first_is_at_work.set_value();
+    first_is_aborted.wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    has_returned = true;
+    throw LinkFailure("aborted");
+  };
+  links.push_back(std::move(first));
+  links.push_back(std::make_unique<ScriptedLink>([&](std::span<const Message>) {
+    is_at_work.wait();
+    throw LinkFailure("rank 1 fell over");
+  }));
+  HostCommunicator communicator(std::move(links), {.timeout_seconds = 9});
+  std::array<float, 2> values = {};
+  communicator.broadcast(one_float(values[0]), 1);
+  const CommTicket failing = communicator.broadcast(one_float(values[1]), 1);
+  EXPECT_THROW(communicator.wait(failing), CommError);
+  EXPECT_TRUE(has_returned);
+}
+
 TEST(HostCommunicator, CallsTakeTheLaneWithTheFewestBytesAndNeighboursTheFirst) {
   std::mutex mutex;
   std::vector<std::pair<int64_t, int>> lanes;

@@ -17,6 +17,8 @@ __global__ void __launch_bounds__(kRowThreads, 1) loss_rows_kernel(CrossEntropyA
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char raw[];
   loss_rows_block<T, kGroups>(*reinterpret_cast<RowRing*>(raw), args);
+#else
+  __trap();  // a newer device that runs an older architecture's code must not go on with logits as gradients
 #endif
 }
 static_assert(sizeof(RowRing) <= kRowStages * kRowStageBytes + kLossReservedBytes);
