@@ -66,8 +66,8 @@ class Communicator {
   virtual CommTicket all_to_all(const Tensor& received, const Tensor& sent) = 0;
   /// `sent` goes to rank `destination`, `received` comes from rank `source`; an absent tensor: that half does not
   /// happen. Both halves progress together, so that rings cannot deadlock. Ranks that are not named do not take part:
-  /// what one rank sends to another meets that one's receives in order. A call of both halves with one and the same rank
-  /// meets a call of both halves there.
+  /// what one rank sends to another meets that one's receives in order. A call of both halves with one and the same
+  /// rank meets a call of both halves there.
   virtual CommTicket exchange(const Tensor& received, int source, const Tensor& sent, int destination) = 0;
 
   /// Ops issued from here on, and reads of the host behind them, see the call's result. On the CPU this blocks.

@@ -76,7 +76,8 @@ OpWork op_work(const op::AnyOp<TensorId>& any, const TensorTable& tensors) {
   } else if (const auto* attention = std::get_if<op::AttentionForward<TensorId>>(&any)) {
     add_attention(work, attention->shape, tensors[attention->qkv].shape[0], 2);
   } else if (const auto* on_fp8 = std::get_if<op::AttentionForwardFp8<TensorId>>(&any)) {
-    add_attention(work, on_fp8->shape, tensors[on_fp8->out].shape[0], 2);  // at bf16's rate: there is no curve of its own
+    add_attention(work, on_fp8->shape, tensors[on_fp8->out].shape[0],
+                  2);  // at bf16's rate: there is no curve of its own
   } else if (const auto* gradient = std::get_if<op::AttentionBackward<TensorId>>(&any)) {
     add_attention(work, gradient->shape, tensors[gradient->qkv].shape[0], 5);
   } else if (const auto* part = std::get_if<op::AttentionPartForward<TensorId>>(&any)) {
