@@ -228,8 +228,8 @@ class HostCommunicator::Calls {
     is_held_up = false;
     if (next == queue_.end()) return nullptr;
     is_held_up = std::any_of(queue_.begin(), next, [&](const Queued& earlier) {
-      return !earlier.is_done && (earlier.must_be_alone || next->must_be_alone ||  // over all lanes
-                                  is_ordered_with(earlier.call, next->call));
+      if (earlier.is_done) return false;
+      return earlier.must_be_alone || next->must_be_alone || is_ordered_with(earlier.call, next->call);
     });
     return is_held_up ? nullptr : &*next;
   }

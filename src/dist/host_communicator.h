@@ -2,9 +2,9 @@
 // The communicator of every engine on the host: calls wait in a queue, threads make them beside the ops, and the first
 // failure is kept and thrown to whoever comes next. Groups of its ranks share queue, threads and failure.
 //
-// Each link that it has is a lane with a thread, and the calls of a group take the lanes by turns: while one call adds,
-// or waits for its thread's turn on a core, the bytes of the next one are on their way. Calls that touch the same
-// memory run in the order in which they were issued.
+// Each link that it has is a lane with a thread, and a group's next call takes the one with the fewest bytes so far:
+// while one call adds, or waits for its thread's turn on a core, the bytes of the next one are on their way. Calls that
+// touch the same memory run in the order in which they were issued.
 #pragma once
 
 #include <condition_variable>
@@ -28,7 +28,6 @@ class HostEngine final : public CollectiveEngine {
   /// `members`: ranks of the link in ascending order, this one among them.
   HostEngine(Link& link, std::vector<int> members);
 
-  /// Of all transfers until the next.
   /// Of the first step of the call that begins; later ones have a little more.
   void set_deadline(Deadline deadline) {
     deadline_ = deadline;

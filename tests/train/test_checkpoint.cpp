@@ -52,6 +52,21 @@ struct CheckpointTest : testing::Test {
     run.trainer.restore(state.progress);
     return state;
   }
+  /// Six steps in a row, and as three, a checkpoint and three more.
+  void expect_resume_changes_no_bit(const ProgramOptions& options) const {
+    const auto make = [&] {
+      return std::make_unique<TinyRun>(config, options, std::vector{random_batch(options.batch, {20, 7, 32}, 96, 1)},
+                                       tiny_trainer_options(6));
+    };
+    const auto whole = make();
+    for (int i = 0; i < 6; ++i) whole->trainer.step_and_finish();
+    const auto first = make();
+    for (int i = 0; i < 3; ++i) first->trainer.step_and_finish();
+    const auto second = make();
+    resume(*second, save(*first, "middle"));
+    for (int i = 0; i < 3; ++i) second->trainer.step_and_finish();
+    EXPECT_EQ(second->weights(), whole->weights());
+  }
 };
 
 TEST_F(CheckpointTest, ResumeAfterEveryStepContinuesBitForBit) {  // fault:C5, report:B6
@@ -116,36 +131,14 @@ TEST_F(CheckpointTest, ResumesBf16WeightsAndMomentsBitForBit) {  // fault:C5: th
   ProgramOptions options = tiny_program_options();
   options.compute = options.moments = options.gradient = DType::kBF16;
   options.master = MasterWeights::kBF16;
-  const auto make = [&] {
-    return std::make_unique<TinyRun>(config, options, std::vector{random_batch(options.batch, {20, 7, 32}, 96, 1)},
-                                     tiny_trainer_options(6));
-  };
-  const auto whole = make();
-  for (int i = 0; i < 6; ++i) whole->trainer.step_and_finish();
-  const auto first = make();
-  for (int i = 0; i < 3; ++i) first->trainer.step_and_finish();
-  const auto second = make();
-  resume(*second, save(*first, "bf16"));
-  for (int i = 0; i < 3; ++i) second->trainer.step_and_finish();
-  EXPECT_EQ(second->weights(), whole->weights());
+  expect_resume_changes_no_bit(options);
 }
 
 TEST_F(CheckpointTest, ResumesAttentionOnEightBitsBitForBit) {  // fault:C13: scales have no history
   ProgramOptions options = tiny_program_options();
   options.compute = DType::kBF16;
   options.fp8_attention = Fp8AttentionOptions{.allows_emulation = true};
-  const auto make = [&] {
-    return std::make_unique<TinyRun>(config, options, std::vector{random_batch(options.batch, {20, 7, 32}, 96, 1)},
-                                     tiny_trainer_options(6));
-  };
-  const auto whole = make();
-  for (int i = 0; i < 6; ++i) whole->trainer.step_and_finish();
-  const auto first = make();
-  for (int i = 0; i < 3; ++i) first->trainer.step_and_finish();
-  const auto second = make();
-  resume(*second, save(*first, "fp8"));
-  for (int i = 0; i < 3; ++i) second->trainer.step_and_finish();
-  EXPECT_EQ(second->weights(), whole->weights());
+  expect_resume_changes_no_bit(options);
 }
 
 TEST_F(CheckpointTest, IsAHuggingFaceFolder) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/rng.h"
 
 namespace litespark {
@@ -29,6 +31,19 @@ std::vector<StepRecord> run_steps(TinyRun& run, int steps) {
   std::vector<StepRecord> records;
   for (int i = 0; i < steps; ++i) records.push_back(run.trainer.step_and_finish());
   return records;
+}
+
+void expect_learns_as_bf16(const std::vector<StepRecord>& records, const std::vector<StepRecord>& bf16) {
+  ASSERT_EQ(records.size(), bf16.size());
+  double difference = 0;
+  for (size_t i = 0; i < records.size(); ++i) difference += std::abs(records[i].loss - bf16[i].loss);
+  difference /= static_cast<double>(records.size());
+  EXPECT_LT(difference, 0.05);
+  EXPECT_GT(difference, 0.0) << "that is bf16";
+  EXPECT_LT(records.back().loss, 0.5 * records.front().loss);
+  ASSERT_TRUE(records.back().fp8.has_value());
+  EXPECT_EQ(records.back().fp8->overflows, 0);
+  EXPECT_LT(records.back().fp8->inputs_flushed, 0.05);
 }
 
 void expect_recompute_changes_nothing(

@@ -79,6 +79,10 @@ std::vector<Batch> some_batches();
 
 std::vector<StepRecord> run_steps(TinyRun& run, int steps);
 
+/// Steps of a run on 8-bit floats beside those of the same run in bf16: losses that are near and not the same, and that
+/// fall to half; nothing infinite, few elements flushed.
+void expect_learns_as_bf16(const std::vector<StepRecord>& records, const std::vector<StepRecord>& bf16);
+
 /// Three steps of `options` under every recompute option: the same losses, norms and weights. `compare` sees each
 /// step's record and that without recompute.
 void expect_recompute_changes_nothing(
