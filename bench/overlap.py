@@ -5,12 +5,15 @@ configs/5m.toml over links with a rate, with batches of several lengths.
 
     overlap.py BUILD_FOLDER [--rate 1gbit] [--micro-batches 4,8,16] [--seq-len 256] [--rounds 1] [--section.key=value ...]
 
-Needs root. Of the steps' timelines of rank 0: `backward`, seconds of backward's own ops; `exposed`, seconds in backward.reduce, where
-a step waits for sums. `communication` is what a step with next to no backward (one sequence of 16 tokens) takes for both, so
-that exposed = communication - backward there. Hidden in the best case: max(0, communication - backward). `late`, by how much the
-other rank's own work took longer (rank_seconds of metrics.jsonl, mean over steps of what is above 0): no sum ends before, however
-fast it travels, so it counts as unavoidable too.
-Of several rounds, in which all lengths take turns, the medians follow at the end.
+Needs root. By both ranks' records of their calls (distribution.record_calls) and rank 0's timeline:
+`communication`: from the first reduction on both ranks to the end of the last in a step with next to no backward (one sequence
+of 16 tokens). Then of each step:
+`backward`: seconds of backward on the rank that hands over its last gradients later; `late`: how much later that is;
+`exposed`: from that moment until the last sum has come, which is what communication costs: nothing could be sent before, and what the
+earlier rank waits until then, the later one computes;
+`unavoidable`: max(0, communication - backward), what stays exposed in the best case; `beyond`: the rest of `exposed`, as a share of
+communication; `wait`: all that rank 0 waits at backward's end, late ranks included.
+Medians of a run's steps; of several rounds, in which all lengths take turns, medians follow at the end.
 """
 import argparse
 import json
@@ -45,7 +48,7 @@ def scopes_of(options, micro_batch, seq_len, steps):
                      options.build / "cli/litespark", "train", RUN_FILE, "--device.kind=cpu", "--device.threads=1",
                      f"--train.steps={steps}", "--schedule.warmup=1", "--meter.timeline_every=1", "--train.log_every=1",
                      f"--train.micro_batch={micro_batch}", f"--data.seq_len={seq_len}", "--checkpoint.at_end=false",
-                     f"--distribution.secret_file={secret}", f"--out={folder}/out", *options.settings]
+                     f"--distribution.secret_file={secret}", "--distribution.record_calls=100000", f"--out={folder}/out", *options.settings]
             if options.free_cores:
                 del words[4:7]
             ranks.append(subprocess.Popen(words, stdout=subprocess.DEVNULL, preexec_fn=above_others,
@@ -53,24 +56,45 @@ def scopes_of(options, micro_batch, seq_len, steps):
         if any([rank.wait(timeout=200) for rank in ranks]):
             raise SystemExit("a rank failed")
         timeline = json.loads((pathlib.Path(folder) / "out/timeline.json").read_text())
-        metrics = [json.loads(line) for line in (pathlib.Path(folder) / "out/metrics.jsonl").read_text().splitlines()]
-    # Of two ranks the median is the faster one's.
-    late = [row["rank_seconds_slowest"] - row["rank_seconds_median"] if row["slowest_rank"] == 1 else 0.0
-            for row in metrics if "rank_seconds_slowest" in row][WARM_STEPS:]
-    found = {"backward": 0.0, "exposed": 0.0, "gather": 0.0, "step": timeline["step_seconds"], "late": statistics.mean(late)}
-    for scope in timeline["scopes"]:
-        if scope["name"] == "backward.reduce":
-            found["exposed"] += scope["seconds"]
-        elif scope["name"].endswith(".gather"):
-            found["gather"] += scope["seconds"]
-        elif scope["kind"] == "backward":
-            found["backward"] += scope["seconds"]
-    return found
+        records = [[json.loads(line) for line in (pathlib.Path(folder) / f"out/calls/rank-{rank}.jsonl").read_text().splitlines()]
+                   for rank in range(2)]
+    own_backward = sum(scope["seconds"] for scope in timeline["scopes"]
+                       if scope["kind"] == "backward" and scope["name"] != "backward.reduce" and not scope["name"].endswith(".gather"))
+    gather = sum(scope["seconds"] for scope in timeline["scopes"] if scope["name"].endswith(".gather"))
+    steps = steps_of(records)
+    # Backward begins before its first reduction.
+    before_first = own_backward - statistics.median(first[-1]["issued"] - first[0]["issued"] for first, _ in steps)
+    return [reductions_of(*step, before_first) for step in steps], {"gather": gather, "step": timeline["step_seconds"]}
+
+
+def steps_of(records):
+    """Of every step that counts, both ranks' reductions of gradients, in order."""
+    both = []
+    for calls in records:
+        of_step = {}
+        for call in calls:
+            if call["what"].startswith("reduce_scatter"):
+                of_step.setdefault(call["step"], []).append(call)
+        both.append(of_step)
+    return [(both[0][step], both[1][step]) for step in sorted(both[0].keys() & both[1].keys())[WARM_STEPS:]]
+
+
+def reductions_of(first, second, before_first):
+    later, earlier = (first, second) if first[-1]["issued"] > second[-1]["issued"] else (second, first)
+    handed_over = later[-1]["issued"]
+    end = max(call["ended"] for call in first + second)
+    return {"span": end - max(first[0]["issued"], second[0]["issued"]),
+            "backward": before_first + handed_over - later[0]["issued"],
+            "exposed": end - handed_over,
+            "late": handed_over - earlier[-1]["issued"],
+            "wait": sum(call["wait_ended"] - call["wait_begun"] for call in first if call["wait_begun"] is not None)}
+
+
+COLUMNS = ("communication", "backward", "ratio", "exposed", "unavoidable", "beyond", "late", "wait", "gather", "step")
 
 
 def print_row(micro_batch, row):
-    print("{:9}  {:13.3f}  {:8.3f}  {:22.2f}  {:7.3f}  {:11.3f}  {:5.3f}  {:26.2f}  {:6.3f}  {:.3f}".format(micro_batch, *row),
-          flush=True)
+    print(f"{micro_batch:9}  " + "  ".join(f"{value:{max(len(name), 6)}.3f}" for name, value in zip(COLUMNS, row)), flush=True)
 
 
 def main():
@@ -84,24 +108,26 @@ def main():
     parser.add_argument("--free-cores", action="store_true", help="ranks are not bound to a core each")
     options, options.settings = parser.parse_known_args()
     options.build = options.build.resolve()
-    print("sequences  communication  backward  communication/backward  exposed  unavoidable   late  beyond / communication      "
-          "gather  step")
+    print("sequences  " + "  ".join(f"{name:>6}" for name in COLUMNS) + "")
     rows = {}
     for _ in range(options.rounds):
-        alone = scopes_of(options, 1, 16, options.steps)
-        communication = alone["exposed"] + alone["backward"]
+        alone, _ = scopes_of(options, 1, 16, options.steps)
+        communication = statistics.median(step["span"] for step in alone)
         for micro_batch in map(int, options.micro_batches.split(",")):
-            found = scopes_of(options, micro_batch, options.seq_len, options.steps)
-            unavoidable = max(0.0, communication - found["backward"])
-            beyond = found["exposed"] - unavoidable - found["late"]
-            row = (communication, found["backward"], communication / found["backward"], found["exposed"], unavoidable,
-                   found["late"], beyond / communication, found["gather"], found["step"])
-            rows.setdefault(micro_batch, []).append(row)
-            print_row(micro_batch, row)
+            steps, row = scopes_of(options, micro_batch, options.seq_len, options.steps)
+            for step in steps:
+                step["unavoidable"] = max(0.0, communication - step["backward"])
+                step["beyond"] = (step["exposed"] - step["unavoidable"]) / communication
+            row |= {key: statistics.median(step[key] for step in steps) for key in steps[0]}
+            row |= {"communication": communication, "ratio": communication / row["backward"]}
+            rows.setdefault(micro_batch, []).append([row[name] for name in COLUMNS])
+            print_row(micro_batch, rows[micro_batch][-1])
     if options.rounds > 1:
         print(f"medians of {options.rounds} rounds")
         for micro_batch, of_rounds in rows.items():
             print_row(micro_batch, [statistics.median(column) for column in zip(*of_rounds)])
+            beyond = sorted(row[COLUMNS.index("beyond")] for row in of_rounds)
+            print("           beyond: " + " ".join(f"{value:.3f}" for value in beyond))
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ std::unique_ptr<Communicator> make_gloo(const DistRequest& request, dist::Rendez
                                         const dist::Secret& secret, HostTiers& tiers) {
   return make_gloo_communicator(rendezvous, secret,
                                 {.mesh = "world",
-                                 .communicator = {.timeout_seconds = request.timeout_seconds},
+                                 .communicator = {.timeout_seconds = request.timeout_seconds, .record = request.record},
                                  .wrap = [&tiers](auto link) { return tiers.wrap(std::move(link)); }});
 }
 #else

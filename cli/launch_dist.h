@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "dist/call_record.h"
 #include "dist/communicator.h"
 #include "dist/launch_environment.h"
 #include "dist/rendezvous.h"
@@ -27,6 +28,7 @@ struct DistRequest {
   TierRequest tiers;                                             ///< over Gloo
   std::function<std::shared_ptr<void>(int64_t bytes)> allocate;  ///< where the communicator's tensors live; empty: host
   std::string secret_file;                                       ///< where the launcher hands down no secret
+  std::shared_ptr<dist::CallRecord> record;                      ///< takes this rank's calls, not over NCCL
 };
 
 /// A rank among others for as long as it lives.

@@ -2,6 +2,7 @@
 #include "run_ranks.h"
 
 #include <string>
+#include <utility>
 
 #include "backend_choice.h"
 #include "core/error.h"
@@ -72,9 +73,13 @@ TierRequest tiers_of(const DistributionSection& distribution) {
 }  // namespace
 
 std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::optional<dist::LaunchPlace>& place,
-                                        Backend& backend) {
+                                        Backend& backend, std::shared_ptr<dist::CallRecord> record) {
   if (!place) return nullptr;
   const bool on_cuda = backend.device() == Device::kCuda;
+  if (on_cuda && record) {
+    throw ConfigError("distribution.record_calls", "NCCL makes its calls on the device, at moments that no host sees",
+                      config.distribution.record_calls, 0);
+  }
   const ReductionLevels wanted = config.distribution.reduction;
   return open_dist(
       {.place = *place,
@@ -90,7 +95,8 @@ std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::opti
          std::shared_ptr<DeviceMemory> memory = backend.allocate(bytes);
          return {memory, memory->data()};
        },
-       .secret_file = config.distribution.secret_file});
+       .secret_file = config.distribution.secret_file,
+       .record = std::move(record)});
 }
 
 }  // namespace litespark::cli

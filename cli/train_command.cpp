@@ -4,6 +4,7 @@
 #include <iostream>
 #include <optional>
 
+#include "call_record_file.h"
 #include "commands.h"
 #include "core/text_table.h"
 #include "elastic.h"
@@ -192,7 +193,8 @@ class TrainCommand final : public Command {
     RunMemory memory(config);
     const std::unique_ptr<Backend> backend = make_backend(config, device_of(place));
     memory.opened(*backend);
-    const std::unique_ptr<DistContext> others = meet_ranks(config, place, *backend);
+    const CallRecordFile record(config, place ? place->rank : 0);
+    const std::unique_ptr<DistContext> others = meet_ranks(config, place, *backend, record.record());
     if (!others) return run_first(line, config, model, memory, *backend, nullptr);
     Communicator& ranks = others->communicator();
     say_reduction(config, *others);

@@ -165,7 +165,7 @@ bool CallLabel::is_same_call(const CallLabel& other) const {
          root == other.root && extents == other.extents;
 }
 
-std::string CallLabel::text() const {
+std::string CallLabel::what() const {
   std::string text(kind_name(kind));
   if (is_reducing(kind)) text += reduction == Reduction::kSum ? " (sum)" : " (max)";
   if (kind == CallKind::kBroadcast) text += " from rank " + std::to_string(root);
@@ -175,7 +175,11 @@ std::string CallLabel::text() const {
       text += (i > 0 ? ", " : "") + std::to_string(extents[i]);
     text += "]";
   }
-  return text + ", call " + std::to_string(number) + ", step " + std::to_string(step);
+  return text;
+}
+
+std::string CallLabel::text() const {
+  return what() + ", call " + std::to_string(number) + ", step " + std::to_string(step);
 }
 
 CallLabel label_of_half(const CommCall& call, const Tensor& half) {

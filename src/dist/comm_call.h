@@ -66,7 +66,9 @@ struct CallLabel {
   uint64_t payload_hash = 0;  ///< of the message's bytes, where a link holds them against it; not compared either
 
   bool is_same_call(const CallLabel& other) const;
-  /// "all_reduce (sum) of f32 [10], call 5, step 7".
+  /// "all_reduce (sum) of f32 [10]".
+  std::string what() const;
+  /// The same and ", call 5, step 7".
   std::string text() const;
 };
 

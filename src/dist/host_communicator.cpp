@@ -124,6 +124,7 @@ class HostCommunicator::Calls {
                                            .lane = lane,
                                            .must_be_alone = link().must_carry(label_of(call)),
                                            .has_begun = is_alone});
+      if (options_.record) options_.record->add(call, place, lane);
     }
     if (is_alone) {
       make(*queued);
@@ -137,8 +138,10 @@ class HostCommunicator::Calls {
     std::unique_lock lock(mutex_);
     if (ticket.id < 1 || ticket.id > num_calls_)
       throw InternalError(place.text(), "wait for a call that was never made", ticket.id, num_calls_);
+    if (options_.record) options_.record->begin_wait(ticket.id);
     changed_.wait(lock, [&] { return num_done_ >= ticket.id || failure_; });
     if (failure_) throw_failure(place, lock);
+    if (options_.record) options_.record->end_wait(ticket.id);
   }
 
   void abort(const std::string& why) {
@@ -253,9 +256,11 @@ class HostCommunicator::Calls {
         std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(options_.timeout_seconds));
     std::string what;
     try {
+      if (options_.record) options_.record->begin(next.call.number);
       Group::Lane& lane = *next.group->lanes[next.lane];
       lane.engine.set_deadline(std::chrono::steady_clock::now() + timeout);
       lane.collectives.run(next.call);
+      if (options_.record) options_.record->end(next.call.number);
       const std::lock_guard lock(mutex_);
       next.is_done = true;
       for (; !queue_.empty() && queue_.front().is_done; ++num_done_) queue_.pop_front();

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "dist/call_record.h"
 #include "dist/comm_call.h"
 #include "dist/link.h"
 #include "dist/ordered_collectives.h"
@@ -63,6 +64,7 @@ class HostCommunicator final : public Communicator {
     double timeout_seconds = 600;             ///< of each call, from its beginning
     int num_lanes = 4;                        ///< where an engine can have several links; MPI has one
     OrderedCollectives::Options collectives;  ///< the inbox is shared out to the lanes
+    std::shared_ptr<CallRecord> record;       ///< of all groups' calls; nullptr: none is kept
   };
 
   /// `links`: one a lane, among the same ranks.

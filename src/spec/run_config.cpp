@@ -466,6 +466,12 @@ void DistributionSection::visit(Fields& fields) {
               .help = "How long a rank waits for the others in one call before it ends the run (exit 7).",
               .unit = "s",
               .range = between(1, 1 << 20)});
+  fields.add({.path = "record_calls",
+              .value = &record_calls,
+              .help = "Each rank keeps so many of its last calls, with when they were issued, made and waited for, and "
+                      "leaves them in calls/rank-N.jsonl when the run ends or fails. Not over NCCL.",
+              .unit = "calls",
+              .range = between(0, 1 << 20)});
   fields.add({.path = "at_one_rank",
               .value = &at_one_rank,
               .help = "A single rank takes the way of several: it meets itself, reduces its gradients and gathers its "

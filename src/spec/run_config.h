@@ -245,6 +245,7 @@ struct DistributionSection {
   int64_t multicast_below = 1000000;
   int64_t one_sided_below = 10000000;
   int64_t timeout_seconds = 600;
+  int64_t record_calls = 0;
   bool at_one_rank = false;
   bool elastic = false;
   int64_t max_restarts = 3;

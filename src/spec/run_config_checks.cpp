@@ -281,6 +281,9 @@ void add_ignored_of_links(const RunConfig& config, Ignored& ignored) {
   if (distribution.timeout_seconds != usual.timeout_seconds && !distribution.at_one_rank) {
     ignored.push_back("distribution.timeout_seconds: there is one rank, which waits for nobody");
   }
+  if (distribution.record_calls != usual.record_calls && !distribution.at_one_rank) {
+    ignored.push_back("distribution.record_calls: there is one rank, which makes no calls");
+  }
 }
 
 void add_ignored_distribution(const RunConfig& config, Ignored& ignored) {

@@ -205,6 +205,22 @@ TEST(TrainRanks, OneRankThatMeetsItselfTrainsAsOneThatMeetsNobody) {
   EXPECT_TRUE(values_of(run.text("left/metrics.jsonl"), "rank_seconds_median").empty());
 }
 
+TEST(TrainRanks, EachLeavesARecordOfItsLastCallsInWhichThoseOfAllMeet) {
+  const SmallRun run;
+  const ProgramResult result = run.train({"--gpus=2", "--distribution.record_calls=20"});
+  if (contains(result.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  std::vector<std::vector<double>> numbers;
+  for (const char* rank : {"0", "1"}) {
+    const std::string lines = run.text(std::string("out/calls/rank-") + rank + ".jsonl");
+    numbers.push_back(values_of(lines, "call"));
+    ASSERT_EQ(numbers.back().size(), 20u) << lines;
+    EXPECT_EQ(values_of(lines, "ended").size(), 20u) << lines;  // that are numbers
+    EXPECT_TRUE(contains(lines, "\"what\": \"reduce_scatter (sum) of f32 [")) << lines;
+  }
+  EXPECT_EQ(numbers[0], numbers[1]);
+}
+
 TEST(TrainRanks, AFailureOfTheFirstEndsAllWithItsCode) {
   const SmallRun run;
   const ProgramResult result = run.train({"--gpus=2", "--checkpoint.resume=nowhere"});

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <future>
 #include <mutex>
 #include <thread>
 
+#include "core/error.h"
 #include "dist/host_communicator.h"
 #include "support/error_text.h"
 
@@ -65,6 +67,35 @@ TEST(HostCommunicator, CallsRunBesideTheirCallerAndInOrder) {
   gate.set_value();  // a communicator that made calls at once would not come here
   communicator.wait(tickets.back());
   EXPECT_EQ(numbers, (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST(HostCommunicator, ItsRecordSaysWhenACallWasIssuedMadeAndWaitedForAndWhichOnesNeverEnded) {
+  const auto record = std::make_shared<CallRecord>(10);
+  int num_transfers = 0;
+  HostCommunicator communicator(std::make_unique<ScriptedLink>([&](std::span<const Message>) {
+                                  if (++num_transfers == 3) throw LinkFailure("gone");
+                                }),
+                                {.record = record});
+  std::array<float, 4> values = {};
+  communicator.set_step(7);
+  const CommTicket first = communicator.broadcast(one_float(values[0]), 1);
+  const CommTicket second = communicator.broadcast(one_float(values[1]), 1);
+  communicator.wait(second);
+  EXPECT_THROW(communicator.wait(communicator.broadcast(one_float(values[2]), 1)), CommError);
+  const std::vector<RecordedCall> calls = record->calls();
+  ASSERT_EQ(calls.size(), 3u);
+  for (const RecordedCall& call : calls) {
+    EXPECT_EQ(call.label.step, 7);
+    EXPECT_LE(call.issued, call.begun);
+  }
+  for (size_t i = 0; i < 2; ++i) EXPECT_LE(calls[i].begun, calls[i].ended);
+  EXPECT_LE(calls[0].ended, calls[1].begun);  // there is one lane
+  EXPECT_TRUE(std::isnan(calls[0].wait_begun)) << first.id;
+  EXPECT_LE(calls[1].issued, calls[1].wait_begun);
+  EXPECT_LE(calls[1].ended, calls[1].wait_ended);
+  EXPECT_TRUE(std::isnan(calls[2].ended));
+  EXPECT_FALSE(std::isnan(calls[2].wait_begun));
+  EXPECT_TRUE(std::isnan(calls[2].wait_ended));
 }
 
 TEST(HostCommunicator, KeepsTheFirstFailureAndMakesNoLaterCall) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "call_record_file.h"
+
+#include <exception>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+
+#include "core/json_text.h"
+#include "io/file.h"
+
+namespace litespark::cli {
+namespace {
+
+/// To a microsecond: the shortest text of such a number has many digits more.
+std::string moment_text(double seconds) {
+  if (seconds != seconds) return "null";
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(6) << seconds;
+  return text.str();
+}
+
+}  // namespace
+
+std::string calls_json(const dist::CallRecord& record) {
+  std::string lines;
+  for (const dist::RecordedCall& call : record.calls()) {
+    lines += "{\"call\": " + std::to_string(call.label.number) + ", \"step\": " + std::to_string(call.label.step) +
+             ", \"what\": " + json_string(call.label.what()) + ", \"group\": " + json_string(call.group) +
+             ", \"bytes\": " + std::to_string(call.bytes) + ", \"lane\": " + std::to_string(call.lane) +
+             ", \"issued\": " + moment_text(call.issued) + ", \"begun\": " + moment_text(call.begun) +
+             ", \"ended\": " + moment_text(call.ended) + ", \"wait_begun\": " + moment_text(call.wait_begun) +
+             ", \"wait_ended\": " + moment_text(call.wait_ended) + "}\n";
+  }
+  return lines;
+}
+
+CallRecordFile::CallRecordFile(const RunConfig& config, int rank)
+    : path_(std::filesystem::path(config.out) / "calls" / ("rank-" + std::to_string(rank) + ".jsonl")) {
+  const int64_t num_calls = config.distribution.record_calls;
+  if (num_calls > 0) record_ = std::make_shared<dist::CallRecord>(static_cast<size_t>(num_calls));
+}
+
+CallRecordFile::~CallRecordFile() {
+  if (!record_) return;
+  try {
+    std::filesystem::create_directories(path_.parent_path());
+    write_text_file(path_, calls_json(*record_));
+  } catch (const std::exception& error) {
+    std::cerr << "warning: the record of calls is lost: " << error.what() << "\n";
+  }
+}
+
+}  // namespace litespark::cli

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dist/call_record.h"
+
+#include <algorithm>
+
+namespace litespark::dist {
+namespace {
+
+std::chrono::duration<double> steady_to_calendar() {
+  return std::chrono::system_clock::now().time_since_epoch() - std::chrono::steady_clock::now().time_since_epoch();
+}
+
+}  // namespace
+
+CallRecord::CallRecord(size_t capacity)
+    : steady_to_calendar_(steady_to_calendar()), ring_(std::max<size_t>(capacity, 1)) {}
+
+void CallRecord::add(const CommCall& call, const CallPlace& place, size_t lane) {
+  const std::lock_guard lock(mutex_);
+  ring_[static_cast<size_t>(call.number) % ring_.size()] = {
+      .label = label_of(call),
+      .group = place.group,
+      .bytes = std::max({call.data.bytes(), call.sent.bytes(), call.received.bytes()}),
+      .lane = lane,
+      .issued = now()};
+}
+
+std::vector<RecordedCall> CallRecord::calls() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<RecordedCall> calls;
+  std::copy_if(ring_.begin(), ring_.end(), std::back_inserter(calls),
+               [](const RecordedCall& call) { return call.label.number > 0; });
+  std::sort(calls.begin(), calls.end(),
+            [](const RecordedCall& a, const RecordedCall& b) { return a.label.number < b.label.number; });
+  return calls;
+}
+
+void CallRecord::mark(int64_t number, double RecordedCall::*moment) {
+  const std::lock_guard lock(mutex_);
+  RecordedCall& call = ring_[static_cast<size_t>(number) % ring_.size()];
+  if (call.label.number == number) call.*moment = now();
+}
+
+double CallRecord::now() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch() + steady_to_calendar_).count();
+}
+
+}  // namespace litespark::dist

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dist/call_record.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace litespark::dist {
+namespace {
+
+CommCall call_of(int64_t number, float& value) {
+  return {.kind = CallKind::kAllReduce,
+          .data = {.data = &value, .dtype = DType::kF32, .shape = {1}, .device = Device::kCpu},
+          .number = number,
+          .step = 10 * number};
+}
+
+TEST(CallRecord, KeepsTheLastCallsInTheirOrder) {
+  CallRecord record(3);
+  EXPECT_TRUE(record.calls().empty());
+  float value = 0;
+  for (int64_t number = 1; number <= 5; ++number)
+    record.add(call_of(number, value), {.group = "ranks 1 and 3"}, static_cast<size_t>(number % 2));
+  record.end(2);  // is forgotten
+  record.begin(4);
+  const std::vector<RecordedCall> calls = record.calls();
+  ASSERT_EQ(calls.size(), 3u);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const auto number = static_cast<int64_t>(3 + i);
+    EXPECT_EQ(calls[i].label.text(), "all_reduce (sum) of f32 [1], call " + std::to_string(number) + ", step " +
+                                         std::to_string(10 * number));
+    EXPECT_EQ(calls[i].group, "ranks 1 and 3");
+    EXPECT_EQ(calls[i].bytes, 4);
+    EXPECT_EQ(calls[i].lane, static_cast<size_t>(number % 2));
+    EXPECT_EQ(std::isnan(calls[i].begun), number != 4);
+    EXPECT_TRUE(std::isnan(calls[i].ended));
+  }
+}
+
+}  // namespace
+}  // namespace litespark::dist
