@@ -19,9 +19,9 @@ std::optional<dist::LaunchPlace> place_among_ranks(RunConfig& config);
 /// Which of the GPUs that this process sees is its own.
 int device_of(const std::optional<dist::LaunchPlace>& place);
 
-/// The other ranks, which compute on `backend`, whose memory their calls may take; nullptr where there is one. `record`,
-/// where the run asks for one, takes this rank's calls. Throws ConfigError naming the settings that are not the first
-/// rank's, with both values, or when they are another program.
+/// The other ranks, which compute on `backend`, whose memory their calls may take; nullptr where there is one.
+/// `record`, where the run asks for one, takes this rank's calls. Throws ConfigError naming the settings that are not
+/// the first rank's, with both values, or when they are another program.
 std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::optional<dist::LaunchPlace>& place,
                                         Backend& backend, std::shared_ptr<dist::CallRecord> record);
 
