@@ -207,7 +207,7 @@ TEST(TrainRanks, OneRankThatMeetsItselfTrainsAsOneThatMeetsNobody) {
 
 TEST(TrainRanks, EachLeavesARecordOfItsLastCallsInWhichThoseOfAllMeet) {
   const SmallRun run;
-  const ProgramResult result = run.train({"--gpus=2", "--distribution.record_calls=20"});
+  const ProgramResult result = run.train({"--gpus=2", "--distribution.record_calls=20", "--out=out"});
   if (contains(result.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   std::vector<std::vector<double>> numbers;
