@@ -132,7 +132,7 @@ void launch_form(const AttentionArguments& arguments, void* scratch, const Devic
 }  // namespace
 
 bool attention_has_hopper_backward(int head_dim, DType dtype, const DeviceContext& context) {
-  return attention_has_hopper_forward(head_dim, dtype, context);
+  return context.compute_capability == 90 && dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128);
 }
 
 void launch_attention_backward_hopper(const AttentionArguments& arguments, void* scratch,
