@@ -4,19 +4,6 @@
 // never leave registers before they are whole. Scores are computed transposed (keys as rows): P^T and dS^T then are A
 // operands where they stand, and a row's mask is two numbers that a thread keeps. dS^T also goes to shared memory, from
 // where dQ = dS K is computed; its sum over the key tiles is kept in global memory, in a fixed order.
-//
-// A step of a block, and what a consumer holds in registers; dQ lies in some of those that dP leaves, as do S and dP in
-// bf16. Shared memory of tiles: keys and values, two stages of queries and dout, two of dS, dQ.
-//
-//   heads of                                        64                  96                  128
-//   queries of a step                               128                 64                  64
-//   tensor cores, clocks                            2560                1920                2560
-//   shared memory read by wgmma, else moved, KiB    240, 112            200, 88             256, 112
-//   tiles from L2, dQ to it, KiB                    32, 32              24, 24              32, 32
-//   dK and dV, S and dP, both in bf16, dQ           64, 128, 64, 32     96, 64, 32, 24      128, 64, 32, 32
-//   shared memory, KiB                              32+64+64+32 = 192   48+48+32+24 = 152   64+64+32+32 = 192
-//
-// Heads of 256 have no such kernel: dK and dV of 64 keys are 256 registers, more than a thread has.
 #pragma once
 
 #include "ops/cuda/device/attention_gradient_work.cuh"
@@ -27,9 +14,26 @@
 namespace litespark::cuda {
 
 inline constexpr int kGradientStages = 2;
+/// Whether a warpgroup keeps its values in registers, as operand of dP: a twelfth less of shared memory is read. Heads
+/// of 96 leave room for that, others do not.
+inline constexpr bool kKeepsValuesOf96 = true;
 
 /// How the warpgroups share a step's dQ, by halves: queries of D = 64, else columns. And how tiles lie in shared
 /// memory.
+///
+/// A step of a block, and what a consumer holds in registers; dQ lies in some of those that dP leaves, as do S and dP
+/// in bf16. Shared memory of tiles: keys and values, two stages of queries and dout, two of dS, dQ.
+///
+///   heads of                                        64                  96                  128
+///   queries of a step                               128                 64                  64
+///   tensor cores, clocks                            2560                1920                2560
+///   shared memory read by wgmma, else moved, KiB    240, 112            176, 88             256, 112
+///   tiles from L2, dQ to it, KiB                    32, 32              24, 24              32, 32
+///   dK and dV, S and dP, both in bf16, dQ           64, 128, 64, 32     96, 64, 32, 24      128, 64, 32, 32
+///   values                                                              24
+///   shared memory, KiB                              32+64+64+32 = 192   48+48+32+24 = 152   64+64+32+32 = 192
+///
+/// Heads of 256 have no such kernel: dK and dV of 64 keys are 256 registers, more than a thread has.
 template <int kHeadDim>
 struct GradientShape {
   static constexpr int kQueries = gradient_query_tile(kHeadDim);
@@ -41,6 +45,8 @@ struct GradientShape {
   /// Of keys, and of values, which the same map describes: either half of the columns begins with a panel. Of 96 these
   /// are 48 columns, three panels of 16; they are copied once a block.
   static constexpr int kKeyRowBytes = panel_row_bytes(kDqueryColumns);
+  static constexpr bool kKeepsValues = kHeadDim == 96 && kKeepsValuesOf96;
+  static constexpr int kSteps = kHeadDim / 16;  ///< of products that sum over a head
 };
 
 /// Copies of tiles: of 128 rows of qkv (of a part: of keys_values), and of a query tile's rows of qkv and dout.
@@ -184,10 +190,37 @@ __device__ void issue_transposed(float (&scores)[gradient_query_tile(kHeadDim) /
   const uint64_t a = k_major_descriptor<kKeyRowBytes>(rows);
   const uint64_t b = k_major_descriptor<kRowBytes>(tile);
 #pragma unroll
-  for (int step = 0; step < kHeadDim / 16; ++step) {
+  for (int step = 0; step < Shape::kSteps; ++step) {
     Wgmma<Shape::kQueries>::template multiply<0>(
         scores, advance_descriptor(a, k_major_offset<kKeyRowBytes>(kGradientKeyTile, step)),
         advance_descriptor(b, k_major_offset<kRowBytes>(Shape::kQueries, step)), step > 0);
+  }
+}
+
+/// A warp's 16 rows of values as A operands, `row` being the tile's row of the first.
+template <int kHeadDim>
+__device__ void load_values(uint32_t (&packed)[GradientShape<kHeadDim>::kSteps][4], uint32_t values, int row) {
+  constexpr int kRowBytes = GradientShape<kHeadDim>::kKeyRowBytes;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const uint32_t first =
+      values + panel_byte<kRowBytes>(kGradientKeyTile, row + stmatrix_row(lane), stmatrix_column(lane));
+#pragma unroll
+  for (int step = 0; step < GradientShape<kHeadDim>::kSteps; ++step) {
+    load_matrix(packed[step], advance_columns<kRowBytes>(first, kGradientKeyTile, step));
+  }
+}
+
+/// Issues the transposed gradients of probabilities: values, in registers, times a tile of output gradients.
+template <int kHeadDim>
+__device__ void issue_transposed(float (&gradients)[gradient_query_tile(kHeadDim) / 2],
+                                 const uint32_t (&values)[GradientShape<kHeadDim>::kSteps][4], uint32_t tile) {
+  using Shape = GradientShape<kHeadDim>;
+  constexpr int kRowBytes = Shape::kRowBytes;
+  const uint64_t b = k_major_descriptor<kRowBytes>(tile);
+#pragma unroll
+  for (int step = 0; step < Shape::kSteps; ++step) {
+    Wgmma<Shape::kQueries>::template multiply<0>(
+        gradients, values[step], advance_descriptor(b, k_major_offset<kRowBytes>(Shape::kQueries, step)), step > 0);
   }
 }
 
@@ -358,6 +391,8 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
   PipelineState<kGradientStages> state;
 
   barrier_wait(shared_address(&shared.keys_full), 0);
+  uint32_t own_values[Shape::kSteps][4];
+  if constexpr (Shape::kKeepsValues) load_values<kHeadDim>(own_values, values, thread.warp_row);
   barrier_wait(shared_address(&shared.queries_full[0]), 0);
   wgmma_fence();
   issue_transposed<kHeadDim>(scores, keys + half_rows, shared_address(shared.queries[0]));
@@ -388,7 +423,11 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
     if (step > 0) hand_over_dqueries(shared, thread.warpgroup, step - 1, dqueries);
     float gradients[kQueries / 2];
     wgmma_fence();
-    issue_transposed<kHeadDim>(gradients, values + half_rows, douts);
+    if constexpr (Shape::kKeepsValues) {
+      issue_transposed<kHeadDim>(gradients, own_values, douts);
+    } else {
+      issue_transposed<kHeadDim>(gradients, values + half_rows, douts);
+    }
     wgmma_commit();
     uint32_t probabilities[kQueries / 16][4];
     uint32_t packed[kQueries / 16][4];
