@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the parts of attention that context ranks share, on one GPU, beside whole attention with as many visible pairs:
-//   bench_cuda_attention_parts [--json=FILE] [--seconds=0.3]
+//   bench_cuda_attention_parts [--json=FILE] [--seconds=0.3] [--heads=96]
 // One document over all ranks: the queries of a rank with its own keys, those of a lower rank and those of a higher
-// one, by the Hopper kernels in fixed and in free order, and by the portable ones.
+// one, by the Hopper kernels in fixed and in free order, and by the portable ones. --heads: of that size alone.
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -17,8 +17,9 @@ namespace {
 struct PartCase {
   int rows, heads, kv_heads, head_dim;  ///< rows of a rank
 };
-constexpr PartCase kCases[] = {{2048, 24, 8, 128}, {8192, 24, 8, 128}, {32768, 24, 8, 128},
-                               {4096, 32, 8, 64},  {16384, 32, 8, 64}, {8191 * 2, 24, 8, 128}};
+constexpr PartCase kCases[] = {{2048, 24, 8, 128}, {8192, 24, 8, 128},     {32768, 24, 8, 128}, {4096, 32, 8, 64},
+                               {16384, 32, 8, 64}, {8191 * 2, 24, 8, 128}, {4096, 32, 32, 96},  {16384, 32, 32, 96},
+                               {4096, 16, 8, 256}, {16384, 16, 8, 256}};
 
 struct Mode {
   const char* name;
@@ -117,15 +118,22 @@ void bench_whole(const Bench& bench, Row row, const PartCase& test) {
   bench.time(row, backward);
 }
 
-int run(const std::string& json, double seconds) {
+struct Arguments {
+  std::string json;
+  double seconds = 0.3;
+  int head_dim = 0;  ///< 0: all
+};
+
+int run(const Arguments& arguments) {
   const GpuMonitor monitor;
   const std::string device = make_cuda_backend({})->name();
   std::printf("%s\n", device.c_str());
   std::vector<Row> rows;
   for (const PartCase& test : kCases) {
+    if (arguments.head_dim != 0 && test.head_dim != arguments.head_dim) continue;
     for (const Mode& mode : kModes) {
       const auto backend = make_cuda_backend(mode.options);
-      const OpTimer timer(*backend, monitor, seconds);
+      const OpTimer timer(*backend, monitor, arguments.seconds);
       const Bench bench{.backend = *backend, .timer = timer, .rows = rows};
       const auto row = [&](const std::string& keys) {
         return Row{.group = "attention part",
@@ -140,7 +148,7 @@ int run(const std::string& json, double seconds) {
       bench_part(bench, row(", a higher rank's"), test, {.ranks = 4, .query_rank = 1, .key_rank = 2});
     }
   }
-  if (!json.empty()) std::ofstream(json) << to_json(device, rows);
+  if (!arguments.json.empty()) std::ofstream(arguments.json) << to_json(device, rows);
   return 0;
 }
 
@@ -148,15 +156,15 @@ int run(const std::string& json, double seconds) {
 }  // namespace litespark::bench
 
 int main(int count, char** values) {
-  std::string json;
-  double seconds = 0.3;
+  litespark::bench::Arguments arguments;
   for (int i = 1; i < count; ++i) {
     const std::string_view value = values[i];
-    if (value.starts_with("--json=")) json = value.substr(7);
-    if (value.starts_with("--seconds=")) seconds = std::stod(std::string(value.substr(10)));
+    if (value.starts_with("--json=")) arguments.json = value.substr(7);
+    if (value.starts_with("--seconds=")) arguments.seconds = std::stod(std::string(value.substr(10)));
+    if (value.starts_with("--heads=")) arguments.head_dim = std::stoi(std::string(value.substr(8)));
   }
   try {
-    return litespark::bench::run(json, seconds);
+    return litespark::bench::run(arguments);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the matmuls and the attention of the shapes that Litespark is measured by, through the backend's own ops:
 //   bench_cuda_matmul_attention [matmul|fp8|attention|fp8-attention|backward|all] [--json=FILE] [--seconds=0.3]
-//   [--model=1.6B] [--search=none,quick,thorough]
+//   [--model=1.6B] [--search=none,quick,thorough] [--heads=96,256]
 // `backward` compares cuDNN's attention with our Hopper kernels, in the fixed and in free order, on models' shapes.
+// --heads leaves the sizes of heads that it does not name out of both.
 // `fp8-attention` compares our Hopper forward in bf16 with the one on 8-bit floats, and times what makes its copies.
 // `fp8` times the three products of the blocks' layers on 8-bit copies, with sums in f32 and in the tensor cores'
 // accumulators, with one scale a tensor and one a row, beside the same in bf16.
@@ -161,6 +162,12 @@ struct AttentionCase {
   int batch, length, heads, kv_heads, head_dim, window;
 };
 
+/// Heads of 96 as in Phi-3-mini, of 256 as in Gemma.
+constexpr AttentionCase kOtherHeads[] = {
+    {16, 1024, 32, 32, 96, 0}, {8, 2048, 32, 32, 96, 0},  {4, 4096, 32, 32, 96, 0}, {4, 4096, 32, 8, 96, 0},
+    {1, 16384, 32, 32, 96, 0}, {16, 1024, 16, 8, 256, 0}, {8, 2048, 16, 8, 256, 0}, {4, 4096, 16, 8, 256, 0},
+    {4, 4097, 16, 8, 256, 0},  {1, 16384, 16, 8, 256, 0}};
+
 /// 16k tokens in every case: what changes is how they are divided.
 std::vector<AttentionCase> attention_cases() {
   std::vector<AttentionCase> cases;
@@ -173,11 +180,12 @@ std::vector<AttentionCase> attention_cases() {
   cases.push_back({16, 2048, 12, 12, 64, 0});
   cases.push_back({8, 1024, 25, 25, 64, 0});
   cases.push_back({1, 16384, 24, 8, 128, 4096});
+  cases.insert(cases.end(), std::begin(kOtherHeads), std::end(kOtherHeads));
   return cases;
 }
 
 /// Shapes of whole models: 3B at five lengths, 1B (also one document of 128k tokens), 160M, 1.6B; heads that share no
-/// keys, an odd length, a window.
+/// keys, an odd length, a window; other sizes of heads.
 std::vector<AttentionCase> backward_cases() {
   std::vector<AttentionCase> cases;
   for (const int length : {1024, 2048, 4096, 8192, 16384}) cases.push_back({16384 / length, length, 24, 8, 128, 0});
@@ -185,6 +193,7 @@ std::vector<AttentionCase> backward_cases() {
                                   {16, 2048, 12, 12, 64, 0},    {8, 1024, 25, 25, 64, 0}, {4, 4097, 32, 8, 64, 0},
                                   {1, 16384, 24, 8, 128, 4096}, {1, 131072, 32, 8, 64, 0}};
   cases.insert(cases.end(), std::begin(others), std::end(others));
+  cases.insert(cases.end(), std::begin(kOtherHeads), std::end(kOtherHeads));
   return cases;
 }
 
@@ -332,6 +341,11 @@ struct Arguments {
   double seconds = 0.3;
   std::string model;  ///< empty: all
   std::string search = "none,quick";
+  std::string heads;  ///< empty: all
+
+  bool wants(const AttentionCase& test) const {
+    return heads.empty() || ("," + heads + ",").find("," + std::to_string(test.head_dim) + ",") != std::string::npos;
+  }
 };
 
 void bench_all_matmuls(Report& report, const GpuMonitor& monitor, const Arguments& arguments) {
@@ -370,12 +384,13 @@ const Mode kModes[] = {{"deterministic", {.deterministic = true, .attention = At
                        {"free order", {.deterministic = false, .attention = AttentionKind::kHopper}},
                        {"deterministic", {.deterministic = true, .attention = AttentionKind::kPortable}}};
 
-void bench_all_attention(Report& report, const GpuMonitor& monitor, double seconds,
+void bench_all_attention(Report& report, const GpuMonitor& monitor, const Arguments& arguments,
                          const std::vector<AttentionCase>& cases, std::span<const Mode> modes) {
   for (const AttentionCase& test : cases) {
+    if (!arguments.wants(test)) continue;
     for (const Mode& mode : modes) {
       try {
-        bench_attention(report, mode.options, mode.name, monitor, seconds, test);
+        bench_attention(report, mode.options, mode.name, monitor, arguments.seconds, test);
       } catch (const Error& error) {
         report.add({.group = "attention",
                     .name = attention_name(test, ""),
@@ -398,6 +413,8 @@ Arguments parse(int count, char** values) {
       arguments.model = value.substr(8);
     } else if (value.starts_with("--search=")) {
       arguments.search = value.substr(9);
+    } else if (value.starts_with("--heads=")) {
+      arguments.heads = value.substr(8);
     } else {
       arguments.what = value;
     }
@@ -414,7 +431,7 @@ int run(const Arguments& arguments) {
   if (all || arguments.what == "matmul") bench_all_matmuls(report, monitor, arguments);
   if (all || arguments.what == "fp8") bench_all_fp8(report, monitor, arguments);
   if (all || arguments.what == "attention") {
-    bench_all_attention(report, monitor, arguments.seconds, attention_cases(), kModes);
+    bench_all_attention(report, monitor, arguments, attention_cases(), kModes);
   }
   if (all || arguments.what == "fp8-attention") {
     for (const AttentionCase& test : fp8_attention_cases()) {
@@ -422,7 +439,7 @@ int run(const Arguments& arguments) {
     }
   }
   if (arguments.what == "backward") {
-    bench_all_attention(report, monitor, arguments.seconds, backward_cases(), std::span(kModes).first(4));
+    bench_all_attention(report, monitor, arguments, backward_cases(), std::span(kModes).first(4));
   }
   if (!arguments.json.empty()) std::ofstream(arguments.json) << to_json(device, report.rows);
   return 0;

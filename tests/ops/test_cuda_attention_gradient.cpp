@@ -194,7 +194,8 @@ TEST(AttentionGradient, BlocksHardlyEverWaitForTheirTurn) {
   struct Shape {
     int documents, length, heads, kv_heads, head_dim;
   };
-  for (const Shape& shape : {Shape{4, 4096, 24, 8, 128}, Shape{16, 2048, 12, 12, 64}, Shape{8, 1024, 25, 25, 64}}) {
+  for (const Shape& shape : {Shape{4, 4096, 24, 8, 128}, Shape{16, 2048, 12, 12, 64}, Shape{8, 1024, 25, 25, 64},
+                             Shape{4, 4096, 32, 32, 96}}) {
     const GradientOrder order = gradient_order({.num_tokens = shape.documents * shape.length,
                                                 .max_documents = shape.documents,
                                                 .uniform_length = shape.length,
@@ -229,7 +230,7 @@ TEST(AttentionGradient, BlocksHardlyEverWaitForTheirTurn) {
 }
 
 TEST(AttentionGradient, ScratchIsLinearInTheTokens) {
-  for (const int head_dim : {64, 128}) {
+  for (const int head_dim : {64, 96, 128}) {
     const GradientScratch small = gradient_scratch(1 << 14, 32, head_dim);
     const GradientScratch large = gradient_scratch(1 << 17, 32, head_dim);
     EXPECT_NEAR(static_cast<double>(large.bytes), 8.0 * static_cast<double>(small.bytes), 8 * 6 * 256);
@@ -239,12 +240,12 @@ TEST(AttentionGradient, ScratchIsLinearInTheTokens) {
 }
 
 TEST(AttentionGradient, PartsOfTheScratchDoNotOverlap) {
-  for (const int head_dim : {64, 128}) {
+  for (const int head_dim : {64, 96, 128}) {
     for (const int tokens : {1, 63, 64, 129, 4097}) {
       const GradientScratch scratch = gradient_scratch(tokens, 3, head_dim);
       const int64_t tiles = (tokens + gradient_query_tile(head_dim) - 1) / gradient_query_tile(head_dim);
       EXPECT_EQ(scratch.dqueries, 0);
-      EXPECT_GE(scratch.statistics - scratch.dqueries, 3 * tiles * kGradientTileFloats * 4);
+      EXPECT_GE(scratch.statistics - scratch.dqueries, 3 * tiles * gradient_tile_floats(head_dim) * 4);
       EXPECT_GE(scratch.last_query - scratch.statistics, 3 * tiles * 2 * gradient_query_tile(head_dim) * 4);
       EXPECT_GE(scratch.first_key_tile - scratch.last_query, tokens * 4);
       EXPECT_GE(scratch.turns - scratch.first_key_tile, tiles * 4);
@@ -270,8 +271,9 @@ TEST(AttentionChoice, OurBackwardRunsWhereverThereIsOne) {
     return gpu_prefers_own_attention_gradient(shape);
   };
   EXPECT_TRUE(prefers_own(64));
+  EXPECT_TRUE(prefers_own(96));
   EXPECT_TRUE(prefers_own(128));
-  EXPECT_FALSE(prefers_own(96));
+  EXPECT_FALSE(prefers_own(256));
 }
 
 }  // namespace

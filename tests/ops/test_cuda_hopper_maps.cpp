@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Hopper layouts: wgmma's reading of shared memory through a descriptor is emulated on the CPU (PTX ISA, "matrix
-// descriptor" and the canonical 128-byte swizzled layouts), and every walk over a tile reads the element it should.
+// descriptor" and the canonical swizzled layouts), and every walk over a tile reads the element it should.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "ops/cuda/device/hopper_maps.h"
@@ -15,64 +17,114 @@ namespace {
 /// Fields as the hardware takes them out of a descriptor.
 struct Descriptor {
   uint32_t start, leading, stride;
+  int row_bytes;  ///< of the swizzle that it names
   explicit Descriptor(uint64_t bits)
       : start(static_cast<uint32_t>(bits & 0x3fff) << 4),
         leading(static_cast<uint32_t>(bits >> 16 & 0x3fff) << 4),
-        stride(static_cast<uint32_t>(bits >> 32 & 0x3fff) << 4) {
-    EXPECT_EQ(bits >> 62, 1u) << "128-byte swizzle";
+        stride(static_cast<uint32_t>(bits >> 32 & 0x3fff) << 4),
+        row_bytes(256 >> (bits >> 62)) {
+    EXPECT_NE(bits >> 62, 0u) << "a swizzle";
     EXPECT_EQ(bits >> 49 & 7, 0u) << "base offset";
   }
-  /// Byte of element (mn, k) of a K-major operand: groups of 8 rows `stride` apart, 128-byte rows.
+  /// Byte of element (mn, k) of a K-major operand: groups of 8 rows `stride` apart.
   uint32_t k_major(int mn, int k) const {
-    return swizzled_128(start + static_cast<uint32_t>(mn / 8) * stride + static_cast<uint32_t>(mn % 8 * 128 + k * 2));
+    return swizzled(start + static_cast<uint32_t>(mn / 8) * stride + static_cast<uint32_t>(mn % 8 * row_bytes + k * 2),
+                    row_bytes);
   }
-  /// Of an MN-major one: 64 elements of mn a row, panels `leading` apart, groups of 8 k `stride` apart.
+  /// Of an MN-major one: a row holds as many elements of mn as it has room for, panels `leading` apart, groups of 8 k
+  /// `stride` apart.
   uint32_t mn_major(int mn, int k) const {
-    return swizzled_128(start + static_cast<uint32_t>(mn / 64) * leading + static_cast<uint32_t>(k / 8) * stride +
-                        static_cast<uint32_t>(k % 8 * 128 + mn % 64 * 2));
+    const int across = row_bytes / 2;
+    return swizzled(start + static_cast<uint32_t>(mn / across) * leading + static_cast<uint32_t>(k / 8) * stride +
+                        static_cast<uint32_t>(k % 8 * row_bytes + mn % across * 2),
+                    row_bytes);
   }
 };
 
 struct TileSize {
   int rows, columns;
 };
-const TileSize kTiles[] = {{64, 64}, {128, 64}, {128, 128}, {64, 128}, {128, 256}};
+constexpr TileSize kTiles[] = {{64, 64}, {128, 64}, {128, 128}, {64, 128}, {128, 256}, {80, 256}};
+constexpr TileSize kTilesOf96[] = {{64, 96}, {96, 96}, {128, 96}, {192, 96}};
+constexpr TileSize kHalvesOf96[] = {{128, 48}, {128, 96}};
+
+/// Calls body(row bytes as a constant, rows, columns) for tiles in panels of every width.
+template <class Body>
+void for_each_tile(const Body& body) {
+  for (const auto& [rows, columns] : kTiles) body(std::integral_constant<int, 128>{}, rows, columns);
+  for (const auto& [rows, columns] : kTilesOf96) body(std::integral_constant<int, 64>{}, rows, columns);
+  for (const auto& [rows, columns] : kHalvesOf96) body(std::integral_constant<int, 32>{}, rows, columns);
+}
+
+TEST(HopperMaps, PanelsAreTheWidestThatHeadsAreWholeNumbersOf) {
+  for (const int columns : {64, 128, 256}) EXPECT_EQ(panel_row_bytes(columns), 128);
+  EXPECT_EQ(panel_row_bytes(96), 64);
+  EXPECT_EQ(panel_row_bytes(48), 32);
+}
 
 TEST(HopperMaps, ATileHasOneByteAddressAnElement) {
-  for (const auto& [rows, columns] : kTiles) {
+  for_each_tile([](auto row_bytes, int rows, int columns) {
     std::set<uint32_t> bytes;
     for (int row = 0; row < rows; ++row) {
-      for (int column = 0; column < columns; ++column) bytes.insert(panel_byte(rows, row, column));
+      for (int column = 0; column < columns; ++column) bytes.insert(panel_byte<row_bytes()>(rows, row, column));
     }
     EXPECT_EQ(bytes.size(), static_cast<size_t>(rows * columns));
     EXPECT_EQ(*bytes.rbegin(), static_cast<uint32_t>(rows * columns * 2 - 2));
-  }
+  });
+}
+
+// Else a product would read its operands in several turns.
+TEST(HopperMaps, EightRowsOfSixteenBytesLieInDifferentBanks) {
+  for_each_tile([](auto row_bytes, int rows, int columns) {
+    for (int row = 0; row < rows; row += 8) {
+      for (int column = 0; column < columns; column += 8) {
+        std::set<uint32_t> banks;
+        for (int i = 0; i < 8; ++i) banks.insert(panel_byte<row_bytes()>(rows, row + i, column) % 128);
+        ASSERT_EQ(banks.size(), 8u) << row_bytes() << " bytes, row " << row << ", column " << column;
+      }
+    }
+  });
 }
 
 TEST(HopperMaps, KMajorStepsReadTheTileRowByRow) {
-  for (const auto& [rows, columns] : kTiles) {
-    for (int first_row = 0; first_row < rows; first_row += 64) {
+  for_each_tile([](auto row_bytes, int rows, int columns) {
+    constexpr int kRowBytes = row_bytes();
+    for (int first_row = 0; first_row + 64 <= rows; first_row += 64) {
       for (int step = 0; step < columns / 16; ++step) {
-        const uint32_t start = static_cast<uint32_t>(first_row * kPanelRowBytes) + k_major_offset(rows, step);
-        const Descriptor descriptor(matrix_descriptor(start, 0, kRowGroupBytes));
+        const auto start = static_cast<uint32_t>(first_row * kRowBytes);
+        const Descriptor descriptor(
+            advance_descriptor(k_major_descriptor<kRowBytes>(start), k_major_offset<kRowBytes>(rows, step)));
         for (int mn = 0; mn < 64; ++mn) {
           for (int k = 0; k < 16; ++k) {
-            ASSERT_EQ(descriptor.k_major(mn, k), panel_byte(rows, first_row + mn, 16 * step + k));
+            ASSERT_EQ(descriptor.k_major(mn, k), panel_byte<kRowBytes>(rows, first_row + mn, 16 * step + k));
           }
         }
       }
     }
-  }
+  });
 }
 
 TEST(HopperMaps, MnMajorStepsReadTheTileColumnByColumn) {
-  for (const auto& [rows, columns] : kTiles) {
+  for_each_tile([](auto row_bytes, int rows, int columns) {
+    constexpr int kRowBytes = row_bytes();
     for (int step = 0; step < rows / 16; ++step) {
-      const Descriptor descriptor(matrix_descriptor(mn_major_offset(step), mn_major_leading(rows), kRowGroupBytes));
+      const Descriptor descriptor(
+          advance_descriptor(mn_major_descriptor<kRowBytes>(0, rows), mn_major_offset<kRowBytes>(step)));
       for (int mn = 0; mn < columns; ++mn) {
-        for (int k = 0; k < 16; ++k) ASSERT_EQ(descriptor.mn_major(mn, k), panel_byte(rows, 16 * step + k, mn));
+        for (int k = 0; k < 16; ++k) {
+          ASSERT_EQ(descriptor.mn_major(mn, k), panel_byte<kRowBytes>(rows, 16 * step + k, mn));
+        }
       }
     }
+  });
+}
+
+// dQ = dS K: each warpgroup multiplies with half of the columns of keys.
+TEST(HopperMaps, HalfOfNinetySixColumnsBeginsWithAPanelOfSixteen) {
+  constexpr int kKeys = 128;
+  const Descriptor descriptor(mn_major_descriptor<32>(kKeys * 48 * 2, kKeys));
+  for (int mn = 0; mn < 48; ++mn) {
+    for (int k = 0; k < 16; ++k) ASSERT_EQ(descriptor.mn_major(mn, k), panel_byte<32>(kKeys, k, 48 + mn));
   }
 }
 
@@ -89,17 +141,18 @@ TEST(HopperMaps, AnAdvancedDescriptorIsTheDescriptorOfTheLaterPlace) {
 }
 
 TEST(HopperMaps, ColumnsFurtherOnAreOneExclusiveOrAway) {
-  for (const auto& [rows, columns] : kTiles) {
+  for_each_tile([](auto row_bytes, int rows, int columns) {
+    constexpr int kRowBytes = row_bytes();
     for (int row = 0; row < rows; ++row) {
       for (int column = 0; column < 16; ++column) {
         for (int step = 0; step < columns / 16; ++step) {
           // The tile may lie anywhere that is a multiple of 1024.
-          ASSERT_EQ(advance_columns(0x5400 + panel_byte(rows, row, column), rows, step),
-                    0x5400 + panel_byte(rows, row, 16 * step + column));
+          ASSERT_EQ(advance_columns<kRowBytes>(0x5400 + panel_byte<kRowBytes>(rows, row, column), rows, step),
+                    0x5400 + panel_byte<kRowBytes>(rows, row, 16 * step + column));
         }
       }
     }
-  }
+  });
 }
 
 // dS^T leaves registers as [keys][queries] and is read as the A operand [queries][keys].

@@ -48,10 +48,10 @@ double backward_mib(bool deterministic, const op::AttentionShape& shape) {
 
 // By the formulas that cuDNN 9.19's plans for an H200 follow with heads of 64 and 128 (docs/cuda-matmul-attention.md).
 TEST(EstimatedSizes, AttentionsBackwardAsksForWhatTheLibrarysPlansDo) {
-  EXPECT_EQ(backward_mib(false, documents(4, 4096, 24, 8, 96)), 1.5 + 144 + 144);
-  EXPECT_EQ(backward_mib(true, documents(4, 4096, 24, 8, 96)), 3072 + 1.5 + 144);
-  EXPECT_EQ(backward_mib(false, documents(4, 4096, 24, 24, 96)), 1.5 + 144);
-  EXPECT_NEAR(backward_mib(true, documents(4, 4097, 24, 8, 96)), 3363.036, 1e-3);
+  EXPECT_EQ(backward_mib(false, documents(4, 4096, 24, 8, 256)), 1.5 + 384 + 384);
+  EXPECT_EQ(backward_mib(true, documents(4, 4096, 24, 8, 256)), 3072 + 1.5 + 384);
+  EXPECT_EQ(backward_mib(false, documents(4, 4096, 24, 24, 256)), 1.5 + 384);
+  EXPECT_NEAR(backward_mib(true, documents(4, 4097, 24, 8, 256)), 3603.094, 1e-3);
 }
 
 TEST(EstimatedSizes, OurOwnKernelsScratchGrowsWithTheTokensAlone) {
@@ -59,15 +59,16 @@ TEST(EstimatedSizes, OurOwnKernelsScratchGrowsWithTheTokensAlone) {
   EXPECT_EQ(backward_mib(true, documents(1, 131072, 32, 8, 64)), 1056.0);
   EXPECT_EQ(backward_mib(false, documents(1, 131072, 32, 8, 64)), 1056.0);
   EXPECT_EQ(backward_mib(true, documents(4, 4096, 24, 8, 128)), 195.0);
+  EXPECT_EQ(backward_mib(true, documents(4, 4096, 32, 32, 96)), 196.0);
   EXPECT_EQ(backward_mib(true, documents(64, 8192, 24, 8, 128)), 6240.0);
 }
 
 TEST(EstimatedSizes, APlanThatWantsTooMuchIsNotUsed) {
-  EXPECT_EQ(backward_mib(true, documents(64, 8192, 24, 8, 96)), 48.0) << "one number a query row";
+  EXPECT_EQ(backward_mib(true, documents(64, 8192, 24, 8, 256)), 48.0) << "one number a query row";
 }
 
 TEST(EstimatedSizes, PackedDocumentsOfOtherHeadsAndFp32NeedOneNumberAQueryRow) {
-  op::AttentionShape shape = documents(2, 64, 4, 2, 96);
+  op::AttentionShape shape = documents(2, 64, 4, 2, 256);
   const EstimatedGpuSizes sizes(true);
   EXPECT_EQ(sizes.attention_forward_scratch_bytes(shape, 128, DType::kBF16), 0);
   EXPECT_EQ(sizes.attention_backward_scratch_bytes(shape, 128, DType::kF32), 128 * 4 * 4);
@@ -83,7 +84,7 @@ TEST(EstimatedSizes, PartsOfAttentionNeedWhatTheirKernelTakesForTheRowsOfARank) 
   EXPECT_EQ(sizes.attention_part_backward_scratch_bytes(shape, 4096, DType::kF32), 4096 * 4 * 4);
   shape.has_alibi = true;
   EXPECT_EQ(sizes.attention_part_backward_scratch_bytes(shape, 4096, DType::kBF16), 4096 * 4 * 4);
-  EXPECT_EQ(sizes.attention_part_backward_scratch_bytes(documents(1, 8192, 4, 2, 96), 4096, DType::kBF16), 4096 * 16);
+  EXPECT_EQ(sizes.attention_part_backward_scratch_bytes(documents(1, 8192, 4, 2, 256), 4096, DType::kBF16), 4096 * 16);
 }
 
 }  // namespace

@@ -84,8 +84,7 @@ void AttentionLibrary::set_choices(const std::map<std::string, std::string>& cho
 AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
   if (kind_ == AttentionKind::kPortable) return {.text = "portable (asked for)"};
   if (request.has_alibi) return {.text = "portable (ALiBi)"};
-  const bool has_hopper = request.backward ? attention_has_hopper_backward(request.head_dim, request.compute, context_)
-                                           : attention_has_hopper_forward(request.head_dim, request.compute, context_);
+  const bool has_hopper = this->has_hopper(request.head_dim, request.compute, request.backward);
   if (kind_ == AttentionKind::kHopper && has_hopper) return {.hopper = true, .text = "hopper"};
   const auto preset = preset_.find(request.name());
   const std::string earlier = preset == preset_.end() ? "" : preset->second;
@@ -259,15 +258,19 @@ void AttentionLibrary::run(const op::AttentionForwardFp8<Tensor>& op) {
       context_);
 }
 
-bool AttentionLibrary::has_hopper_parts(const op::AttentionShape& shape, DType compute) const {
-  if (kind_ == AttentionKind::kPortable || shape.has_alibi) return false;
-  return attention_has_hopper_forward(shape.head_dim, compute, context_);  // the backward is for the same heads
+bool AttentionLibrary::has_hopper(int head_dim, DType compute, bool backward) const {
+  return backward ? attention_has_hopper_backward(head_dim, compute, context_)
+                  : attention_has_hopper_forward(head_dim, compute, context_);
+}
+
+bool AttentionLibrary::has_hopper_part(const op::AttentionShape& shape, DType compute, bool backward) const {
+  return kind_ != AttentionKind::kPortable && !shape.has_alibi && has_hopper(shape.head_dim, compute, backward);
 }
 
 int64_t AttentionLibrary::part_scratch_bytes(const op::AttentionShape& shape, int64_t num_rows, DType compute,
                                              bool backward) const {
   if (!backward) return 0;
-  return has_hopper_parts(shape, compute) ? hopper_gradient_bytes(shape, num_rows) : delta_bytes(shape, num_rows);
+  return has_hopper_part(shape, compute, true) ? hopper_gradient_bytes(shape, num_rows) : delta_bytes(shape, num_rows);
 }
 
 void AttentionLibrary::run(const op::AttentionPartForward<Tensor>& op) {
@@ -276,7 +279,7 @@ void AttentionLibrary::run(const op::AttentionPartForward<Tensor>& op) {
   arguments.merged = op.out.as<float>();
   arguments.tickets = tickets_.data();
   // Three times as fast as the portable kernel where whole attention was measured; and a part has no third way.
-  if (has_hopper_parts(op.shape, op.qkv.dtype)) return launch_attention_forward_hopper(arguments, context_);
+  if (has_hopper_part(op.shape, op.qkv.dtype, false)) return launch_attention_forward_hopper(arguments, context_);
   launch_attention_forward(arguments, op.qkv.dtype, context_);
 }
 
@@ -290,7 +293,7 @@ void AttentionLibrary::run(const op::AttentionPartBackward<Tensor>& op) {
   arguments.dout = op.dout.data;
   arguments.dqueries = op.dqueries.as<float>();
   arguments.dkeys_values = op.dkeys_values.as<float>();
-  if (has_hopper_parts(op.shape, op.qkv.dtype)) {
+  if (has_hopper_part(op.shape, op.qkv.dtype, true)) {
     return launch_attention_backward_hopper(arguments, op.scratch.data, context_);
   }
   arguments.delta = static_cast<float*>(op.scratch.data);

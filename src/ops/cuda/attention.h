@@ -91,7 +91,9 @@ class AttentionLibrary {
   /// Decided at the first request, while no graph is being captured; the same from then on.
   const Choice& choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward);
   Choice decide(const Request& request);
-  bool has_hopper_parts(const op::AttentionShape& shape, DType compute) const;
+  /// Whether there are kernels for Hopper's own instructions at all, and whether parts take them.
+  bool has_hopper(int head_dim, DType compute, bool backward) const;
+  bool has_hopper_part(const op::AttentionShape& shape, DType compute, bool backward) const;
   /// Empty when cuDNN's plan can be used.
   bool is_faster_on_hopper(const Request& request) const;
   std::string why_not_cudnn(const Request& request, const SdpaKey& key) const;

@@ -58,11 +58,13 @@ GradientBuffers buffers_in(void* scratch, const GradientScratch& layout) {
 template <int kHeadDim, bool kOrdered, bool kIsPart>
 void launch_blocks(const GradientArguments& gradient, const AttentionArguments& arguments,
                    const DeviceContext& context) {
+  using Shape = GradientShape<kHeadDim>;
   const int64_t columns = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim;
   MatrixMapRequest request{.data = arguments.qkv,
                            .rows = arguments.num_tokens,
                            .columns = columns,
-                           .box_rows = gradient_query_tile(kHeadDim)};
+                           .box_rows = Shape::kQueries,
+                           .box_row_bytes = Shape::kRowBytes};
   const CUtensorMap queries = make_matrix_map(request);
   request.data = arguments.dout;
   request.columns = int64_t{arguments.num_heads} * kHeadDim;
@@ -70,6 +72,7 @@ void launch_blocks(const GradientArguments& gradient, const AttentionArguments& 
   request.data = kIsPart ? arguments.keys_values : arguments.qkv;
   request.columns = kIsPart ? int64_t{2} * arguments.num_kv_heads * kHeadDim : columns;
   request.box_rows = kGradientKeyTile;
+  request.box_row_bytes = Shape::kKeyRowBytes;
   const CUtensorMap keys = make_matrix_map(request);
   launch_kernel({.kernel = attention_backward_sm90_kernel<kHeadDim, kOrdered, kIsPart>,
                  .blocks_x = static_cast<unsigned>(gradient.order.slots()),
@@ -132,15 +135,17 @@ void launch_form(const AttentionArguments& arguments, void* scratch, const Devic
 }  // namespace
 
 bool attention_has_hopper_backward(int head_dim, DType dtype, const DeviceContext& context) {
-  return attention_has_hopper_forward(head_dim, dtype, context);
+  return context.compute_capability == 90 && dtype == DType::kBF16 &&
+         (head_dim == 64 || head_dim == 96 || head_dim == 128);
 }
 
 void launch_attention_backward_hopper(const AttentionArguments& arguments, void* scratch,
                                       const DeviceContext& context) {
-  if (arguments.head_dim == 64) {
-    launch_form<64>(arguments, scratch, context);
-  } else {
-    launch_form<128>(arguments, scratch, context);
+  switch (arguments.head_dim) {
+    case 64: return launch_form<64>(arguments, scratch, context);
+    case 96: return launch_form<96>(arguments, scratch, context);
+    case 128: return launch_form<128>(arguments, scratch, context);
+    default: throw InternalError(kOp, "no Hopper kernel for heads of this size", arguments.head_dim, "64, 96, 128");
   }
 }
 

@@ -50,13 +50,14 @@ void launch(const AttentionArguments& arguments, const DeviceContext& context) {
   MatrixMapRequest request{.data = arguments.qkv,
                            .rows = arguments.num_tokens,
                            .columns = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim,
-                           .box_rows = Shape::kQueries};
+                           .box_rows = Shape::kQueries,
+                           .box_row_bytes = Shape::kRowBytes};
   const CUtensorMap queries = make_matrix_map(request);
   if (Shape::kIsPart) {
     request.data = arguments.keys_values;
     request.columns = int64_t{2} * arguments.num_kv_heads * kHeadDim;
   }
-  request.box_rows = kForwardKeys;
+  request.box_rows = Shape::kKeys;
   const CUtensorMap keys = make_matrix_map(request);
   const ForwardGrid grid = forward_grid<kHeadDim, kForm>(arguments, context);
   launch_kernel({.kernel = attention_forward_sm90_kernel<kHeadDim, kForm>,
@@ -76,12 +77,12 @@ void launch_form(const AttentionArguments& arguments, const DeviceContext& conte
 template <int kHeadDim>
 void launch_fp8(const AttentionArguments& arguments, const Fp8Operands& operands, const DeviceContext& context) {
   using Shape = ForwardShape<kHeadDim, ForwardForm::kFp8>;
-  static_assert(Shape::kQueries == kForwardKeys, "one box serves queries and keys");
+  static_assert(Shape::kQueries == Shape::kKeys, "one box serves queries and keys");
   const CUtensorMap queries_keys =
       make_matrix_map({.data = operands.queries_keys,
                        .rows = arguments.num_tokens,
                        .columns = int64_t{arguments.num_heads + arguments.num_kv_heads} * kHeadDim,
-                       .box_rows = kForwardKeys,
+                       .box_rows = Shape::kKeys,
                        .dtype = DType::kE4M3});
   const CUtensorMap values = make_matrix_map({.data = operands.values,
                                               .rows = int64_t{arguments.num_kv_heads} * kHeadDim,
@@ -100,14 +101,18 @@ void launch_fp8(const AttentionArguments& arguments, const Fp8Operands& operands
 }  // namespace
 
 bool attention_has_hopper_forward(int head_dim, DType dtype, const DeviceContext& context) {
-  return context.compute_capability == 90 && dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128);
+  return context.compute_capability == 90 && dtype == DType::kBF16 &&
+         (head_dim == 64 || head_dim == 96 || head_dim == 128 || head_dim == 256);
 }
 
 void launch_attention_forward_hopper(const AttentionArguments& arguments, const DeviceContext& context) {
-  if (arguments.head_dim == 64) {
-    launch_form<64>(arguments, context);
-  } else {
-    launch_form<128>(arguments, context);
+  switch (arguments.head_dim) {
+    case 64: return launch_form<64>(arguments, context);
+    case 96: return launch_form<96>(arguments, context);
+    case 128: return launch_form<128>(arguments, context);
+    case 256: return launch_form<256>(arguments, context);
+    default:
+      throw InternalError("attention", "no Hopper forward for heads of this size", arguments.head_dim, "64 .. 256");
   }
 }
 

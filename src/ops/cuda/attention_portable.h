@@ -135,12 +135,12 @@ bool attention_has_tensor_kernel(int head_dim, DType dtype);
 void launch_attention_forward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
 void launch_attention_backward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
 
-/// The forward for Hopper's own instructions (attention_forward_sm90.cu): heads of 64 and 128 in bf16.
+/// The forward for Hopper's own instructions (attention_forward_sm90.cu): heads of 64, 96, 128 and 256 in bf16.
 bool attention_has_hopper_forward(int head_dim, DType dtype, const DeviceContext& context);
 void launch_attention_forward_hopper(const AttentionArguments& arguments, const DeviceContext& context);
 
-/// The backward for them (attention_backward_sm90.cu): the same heads. `scratch` is laid out by gradient_scratch. In
-/// free order (DeviceContext::deterministic false) dQ is summed as blocks come.
+/// The backward for them (attention_backward_sm90.cu): the same heads but 256. `scratch` is laid out by
+/// gradient_scratch. In free order (DeviceContext::deterministic false) dQ is summed as blocks come.
 bool attention_has_hopper_backward(int head_dim, DType dtype, const DeviceContext& context);
 void launch_attention_backward_hopper(const AttentionArguments& arguments, void* scratch, const DeviceContext& context);
 

@@ -17,7 +17,7 @@ test::Values run_portable(const test::OpCase<op::AttentionBackward<Tensor>>& tes
 test::Values run_portable(const test::OpCase<op::AttentionPartForward<Tensor>>& test);
 test::Values run_portable(const test::OpCase<op::AttentionPartBackward<Tensor>>& test);
 
-/// The Hopper kernels: bf16 heads of 64 and 128. `ordered`: dQ is summed in a fixed order.
+/// The Hopper kernels: bf16 heads of 64, 96 and 128, and forward of 256. `ordered`: dQ is summed in a fixed order.
 test::Values run_hopper(const test::OpCase<op::AttentionForward<Tensor>>& test);
 test::Values run_hopper(const test::OpCase<op::AttentionPartForward<Tensor>>& test);
 /// On 8-bit floats: heads of 128.

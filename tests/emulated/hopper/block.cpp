@@ -357,10 +357,12 @@ int __shfl_up_sync(uint32_t, int value, int distance) {
   const uint64_t* const values = emulated::exchange(static_cast<uint64_t>(static_cast<int64_t>(value)));
   return static_cast<int>(values[lane >= distance ? lane - distance : lane]);
 }
-float __shfl_xor_sync(uint32_t, float value, int distance) {
+uint32_t __shfl_xor_sync(uint32_t, uint32_t value, int distance) {
   const unsigned lane = threadIdx.x % 32;
-  return std::bit_cast<float>(static_cast<uint32_t>(
-      emulated::exchange(std::bit_cast<uint32_t>(value))[lane ^ static_cast<unsigned>(distance)]));
+  return static_cast<uint32_t>(emulated::exchange(value)[lane ^ static_cast<unsigned>(distance)]);
+}
+float __shfl_xor_sync(uint32_t mask, float value, int distance) {
+  return std::bit_cast<float>(__shfl_xor_sync(mask, std::bit_cast<uint32_t>(value), distance));
 }
 int __reduce_add_sync(uint32_t, int value) {
   const uint64_t* const values = emulated::exchange(std::bit_cast<uint32_t>(value));

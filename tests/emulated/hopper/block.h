@@ -140,6 +140,7 @@ int __shfl_sync(uint32_t mask, int value, int lane);
 float __shfl_sync(uint32_t mask, float value, int lane);
 int __shfl_up_sync(uint32_t mask, int value, int distance);
 float __shfl_xor_sync(uint32_t mask, float value, int distance);
+uint32_t __shfl_xor_sync(uint32_t mask, uint32_t value, int distance);
 int __reduce_add_sync(uint32_t mask, int value);
 uint32_t __ballot_sync(uint32_t mask, bool value);
 int __ffs(int value);

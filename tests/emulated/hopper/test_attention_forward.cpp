@@ -3,6 +3,9 @@
 // the parts that context ranks share.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "attention_ops.h"
 #include "ops/attention_part_cases.h"
 
@@ -37,35 +40,86 @@ void expect_part(const AttentionPartCase& c, int query_rank, int key_rank, bool 
 
 TEST(EmulatedAttentionForward, WholeDocumentsAndRowsOfNone) {
   expect_whole({.heads = 2, .dim = 64, .lengths = {140, 20}, .tail_rows = 3, .dtype = DType::kBF16});
+  expect_whole({.heads = 2, .dim = 96, .lengths = {140, 20}, .tail_rows = 3, .dtype = DType::kBF16});
   expect_whole({.dim = 128, .window = 40, .lengths = {150}, .dtype = DType::kBF16});
+  expect_whole({.dim = 256, .window = 40, .lengths = {150}, .tail_rows = 2, .dtype = DType::kBF16});
 }
 
 TEST(EmulatedAttentionForward, TilesOfQueriesFollowEachOtherInABlock) {
   expect_whole({.heads = 3, .kv_heads = 1, .dim = 64, .lengths = {400, 193, 70}, .dtype = DType::kBF16});
-  expect_whole({.heads = 2, .dim = 128, .lengths = {300, 129, 1, 64}, .dtype = DType::kBF16});
+  expect_whole({.heads = 3, .kv_heads = 1, .dim = 96, .lengths = {400, 193, 70}, .dtype = DType::kBF16});
+  for (const int dim : {128, 256}) {
+    expect_whole({.heads = 2, .dim = dim, .lengths = {300, 129, 1, 64}, .dtype = DType::kBF16});
+  }
 }
 
 TEST(EmulatedAttentionForward, WarpgroupsSkipKeysThatNoneOfTheirQueriesSees) {
-  expect_whole({.dim = 64, .lengths = {700}, .dtype = DType::kBF16});
-  expect_whole({.dim = 64, .window = 90, .lengths = {520, 10}, .dtype = DType::kBF16});
+  for (const int dim : {64, 96}) {
+    expect_whole({.dim = dim, .lengths = {700}, .dtype = DType::kBF16});
+    expect_whole({.dim = dim, .window = 90, .lengths = {520, 10}, .dtype = DType::kBF16});
+  }
+  expect_whole({.dim = 256, .window = 70, .lengths = {400}, .dtype = DType::kBF16});
 }
 
 TEST(EmulatedAttentionForward, MaximaThatGrowRescaleEarlierSums) {
-  expect_whole({.dim = 64, .lengths = {600}, .dtype = DType::kBF16, .magnitude = 6});
-  expect_whole({.dim = 128, .lengths = {400}, .dtype = DType::kBF16, .magnitude = 6});
+  for (const int dim : {64, 96}) expect_whole({.dim = dim, .lengths = {600}, .dtype = DType::kBF16, .magnitude = 6});
+  for (const int dim : {128, 256}) {
+    expect_whole({.dim = dim, .lengths = {400}, .dtype = DType::kBF16, .magnitude = 6});
+  }
+}
+
+// What belongs to heads that are off is NaN: nobody reads what lies beside a head's own columns.
+TEST(EmulatedAttentionForward, HeadsThatAreOffGetNoTilesAndAreNotRead) {
+  for (const int dim : {64, 96, 256}) {
+    const AttentionCase c{.heads = 4,
+                          .kv_heads = 4,
+                          .dim = dim,
+                          .lengths = {90, 60},
+                          .tail_rows = 2,
+                          .dtype = DType::kBF16,
+                          .off_heads = {0, 2}};
+    auto test = c.forward(1);
+    const Values truth = reference::evaluate<double>(test.op, test.inputs);
+    spoil_off_heads(c, test);
+    std::vector<double> out = cuda::run_hopper(test).at("out");
+    cuda::clear_off_heads(c, c.out_columns(), out);
+    expect_near_all(c.name(), out, truth.at("out"), 1e-2);
+  }
+}
+
+TEST(EmulatedAttentionForward, LeavesTheLargestMagnitudeOfItsOutput) {
+  for (const int dim : {64, 96, 128, 256}) {
+    auto test =
+        AttentionCase{.heads = 2, .dim = dim, .lengths = {70}, .tail_rows = 3, .dtype = DType::kBF16}.forward(1);
+    test.op.abs_max = shape_only(DType::kF32, {1});
+    test.inputs.tensors["abs_max"] = {0};
+    const Values found = cuda::run_hopper(test);
+    double largest = 0;
+    for (const double value : found.at("out")) largest = std::max(largest, std::abs(value));
+    EXPECT_EQ(found.at("abs_max")[0], largest);
+  }
 }
 
 TEST(EmulatedAttentionForward, APartOfKeysInBothChunksOffEveryTile) {
-  expect_part({{.dim = 64, .lengths = {600}, .dtype = DType::kBF16}, 2}, 0, 1, false);
+  for (const int dim : {64, 96}) {
+    expect_part({{.dim = dim, .lengths = {600}, .dtype = DType::kBF16}, 2}, 0, 1, false);
+  }
+  expect_part({{.dim = 256, .lengths = {412}, .dtype = DType::kBF16}, 2}, 0, 1, false);
 }
 
 TEST(EmulatedAttentionForward, AFirstPartOfPackedDocuments) {
-  expect_part({{.heads = 2, .dim = 64, .lengths = {1, 140, 50}, .tail_rows = 9, .dtype = DType::kBF16}, 2}, 1, 1, true);
+  for (const int dim : {64, 96, 256}) {
+    expect_part({{.heads = 2, .dim = dim, .lengths = {1, 140, 50}, .tail_rows = 9, .dtype = DType::kBF16}, 2}, 1, 1,
+                true);
+  }
 }
 
 TEST(EmulatedAttentionForward, APartInWhichAWindowHidesMostKeys) {
-  expect_part({{.dim = 128, .window = 60, .lengths = {250, 30}, .dtype = DType::kBF16}, 2}, 1, 0, true);
-  expect_part({{.dim = 64, .window = 60, .lengths = {250, 30}, .dtype = DType::kBF16}, 2}, 1, 0, false);
+  for (const int dim : {64, 96, 128, 256}) {
+    for (const bool first : {false, true}) {
+      expect_part({{.dim = dim, .window = 60, .lengths = {250, 30}, .dtype = DType::kBF16}, 2}, 1, 0, first);
+    }
+  }
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ Backend* hopper_backend(bool deterministic) {
 /// Around the tiles of 64 and 128 and the rings of two stages; several key tiles a document, several documents a tile.
 std::vector<GpuAttentionCase> backward_cases() {
   std::vector<GpuAttentionCase> cases;
-  for (const int dim : {64, 128}) {
+  for (const int dim : {64, 96, 128}) {
     cases.push_back({.heads = 1, .kv_heads = 1, .dim = dim, .lengths = {1, 2}});
     cases.push_back({.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {200}, .tail_rows = 1, .magnitude = 8});
     for (const int window : {0, 70, 128, 200}) {
@@ -76,7 +76,7 @@ TEST(AttentionBackward, OnHopperKeepsTheErrorRule) {
 TEST(AttentionBackward, OnHopperAQueryThatSeesOneKeyHasNoGradientButRounding) {
   Backend* backend = hopper_backend(true);
   if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
-  for (const int dim : {64, 128}) {
+  for (const int dim : {64, 96, 128}) {
     const GpuAttentionCase c{.heads = 1, .kv_heads = 1, .dim = dim, .lengths = {1}};
     const auto test = attention_backward_case(*backend, c, 2);
     const std::vector<double> gradient = execute_twice(*backend, test).outputs.at("dqkv");
@@ -94,7 +94,7 @@ TEST(AttentionBackward, OnHopperKeepsTheErrorRuleInFreeOrder) {
 TEST(AttentionBackward, OnHopperGivesTheSameBitsInFiftyRuns) {
   Backend* backend = hopper_backend(true);
   if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
-  for (const int dim : {64, 128}) {
+  for (const int dim : {64, 96, 128}) {
     const GpuAttentionCase c{.heads = 24, .kv_heads = 8, .dim = dim, .lengths = {1400, 1400}};
     auto test = attention_backward_shapes(*backend, c, 3);
     fill_at_random(test, 7);
@@ -115,7 +115,7 @@ TEST(AttentionBackward, OnHopperGivesTheSameBitsInFiftyRuns) {
 TEST(AttentionBackward, OnHopperLeavesRowsOfNoDocumentZero) {
   Backend* backend = hopper_backend(true);
   if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
-  for (const int dim : {64, 128}) {
+  for (const int dim : {64, 96, 128}) {
     const GpuAttentionCase none{.dim = dim, .lengths = {}, .tail_rows = 300, .spare_documents = 3};
     const Execution empty = execute(*backend, attention_backward_case(*backend, none, 1));
     for (const double value : empty.outputs.at("dqkv")) ASSERT_EQ(value, 0.0);

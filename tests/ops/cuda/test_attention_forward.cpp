@@ -48,10 +48,10 @@ Backend* hopper_backend() {
   return backend->name().find("sm_90") == std::string::npos ? nullptr : backend.get();
 }
 
-/// Around the tiles of 128 and its pipeline of two stages, whole and cut by a window.
+/// Around the tiles of 80 to 192 and its pipeline of two stages, whole and cut by a window.
 std::vector<GpuAttentionCase> hopper_cases() {
   std::vector<GpuAttentionCase> cases;
-  for (const int dim : {64, 128}) {
+  for (const int dim : {64, 96, 128, 256}) {
     for (const int window : {0, 70, 128, 200}) {
       cases.push_back({.heads = 6, .kv_heads = 2, .dim = dim, .window = window, .lengths = {1, 127, 128, 129, 300}});
       cases.push_back({.heads = 2, .kv_heads = 2, .dim = dim, .window = window, .lengths = {257, 257}});

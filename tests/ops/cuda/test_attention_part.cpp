@@ -29,7 +29,7 @@ std::vector<AttentionPartCase> gpu_part_cases() {
     add({.heads = 2, .kv_heads = 2, .window = 100, .lengths = {300, 84}, .tail_rows = 6}, 3);
     add({.heads = 3, .kv_heads = 1, .lengths = {150, 106}, .has_alibi = true}, 2);
   }
-  for (const int dim : {64, 128}) {
+  for (const int dim : {64, 96, 128, 256}) {
     cases.push_back({{.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {1536}, .dtype = DType::kBF16}, 3});
     cases.push_back(
         {{.heads = 3, .kv_heads = 1, .dim = dim, .window = 150, .lengths = {1100}, .dtype = DType::kBF16}, 2});
@@ -149,7 +149,7 @@ TEST(AttentionPart, AKeyThatIsNaNReachesTheQueriesThatSeeItAndNoOther) {
 }
 
 TEST(AttentionPart, AQueryThatSeesNoKeyOfAPartKeepsItsBits) {
-  for (const int dim : {16, 24, 64, 128}) {
+  for (const int dim : {16, 24, 64, 96, 128, 256}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       const AttentionPartCase c{{.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {20, 20, 20, 20}, .dtype = dtype},
                                 2};
@@ -164,7 +164,7 @@ TEST(AttentionPart, AQueryThatSeesNoKeyOfAPartKeepsItsBits) {
 }
 
 TEST(AttentionPart, AQueryThatSeesNoKeyOfAPartKeepsItsGradientAndItsKeysHaveNone) {
-  for (const int dim : {16, 24, 64, 128}) {
+  for (const int dim : {16, 24, 64, 96, 128, 256}) {
     const AttentionPartCase c{
         {.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {70, 70, 70, 70}, .dtype = DType::kBF16}, 2};
     auto test = c.backward(c.whole.backward(5).inputs, 0, 1, false);
@@ -178,7 +178,7 @@ TEST(AttentionPart, AQueryThatSeesNoKeyOfAPartKeepsItsGradientAndItsKeysHaveNone
 // More blocks than multiprocessors, so that blocks start while others wait for their turn.
 TEST(AttentionPart, BackwardGivesTheSameBitsInFiftyRuns) {
   Backend& backend = cuda_backend();
-  for (const int dim : {64, 128}) {
+  for (const int dim : {64, 96, 128}) {
     const AttentionPartCase c{
         {.heads = 16, .kv_heads = 8, .dim = dim, .lengths = {3000, 2000, 600}, .dtype = DType::kBF16}, 2};
     Values inputs = c.whole.inputs(3);
@@ -223,6 +223,11 @@ TEST(AttentionPart, BackwardTakesTheHopperKernelsWhereThereAreAny) {
   EXPECT_EQ(bytes(cuda_backend(), DType::kF32), portable);
   if (cuda_backend().name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
   EXPECT_GE(bytes(cuda_backend(), DType::kBF16), 128 * portable);
+  shape.head_dim = 96;
+  EXPECT_GE(bytes(cuda_backend(), DType::kBF16), 96 * portable);
+  shape.head_dim = 256;
+  EXPECT_EQ(bytes(cuda_backend(), DType::kBF16), portable) << "a forward alone";
+  shape.head_dim = 128;
   shape.has_alibi = true;
   EXPECT_EQ(bytes(cuda_backend(), DType::kBF16), portable);
 }

@@ -15,6 +15,11 @@ TEST(TensorMap, DescribesAMatrixAndRefusesRowsOfOddBytes) {
   const CUtensorMap map = cuda::make_matrix_map({.data = memory->data(), .rows = 100, .columns = 320, .box_rows = 128});
   const CUtensorMap empty{};
   EXPECT_NE(std::memcmp(&map, &empty, sizeof(map)), 0);
+  for (const int row_bytes : {64, 32}) {
+    const CUtensorMap narrow = cuda::make_matrix_map(
+        {.data = memory->data(), .rows = 100, .columns = 320, .box_rows = 128, .box_row_bytes = row_bytes});
+    EXPECT_NE(std::memcmp(&narrow, &map, sizeof(map)), 0);
+  }
   EXPECT_THROW(cuda::make_matrix_map({.data = memory->data(), .rows = 100, .columns = 321, .box_rows = 128}),
                DeviceError);
   EXPECT_THROW(cuda::make_matrix_map({.data = memory->data(), .rows = 100, .columns = 320, .box_rows = 300}),

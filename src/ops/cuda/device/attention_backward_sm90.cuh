@@ -4,12 +4,6 @@
 // never leave registers before they are whole. Scores are computed transposed (keys as rows): P^T and dS^T then are A
 // operands where they stand, and a row's mask is two numbers that a thread keeps. dS^T also goes to shared memory, from
 // where dQ = dS K is computed; its sum over the key tiles is kept in global memory, in a fixed order.
-//
-// A step of a block with D = 128 (D = 64 in brackets) is 64 (128) queries. The tensor cores are busy for 2560 (2560)
-// clocks, wgmma reads 256 KB (240) of shared memory and everything else moves 112 KB, 32 KB of tiles come from L2 and
-// 32 KB of dQ go there.
-// A consumer holds dK and dV in 128 (64) registers, S and dP in 64 (128), both again in bf16 in 32 (64), and dQ in 32
-// of those that dP leaves.
 #pragma once
 
 #include "ops/cuda/device/attention_gradient_work.cuh"
@@ -20,6 +14,40 @@
 namespace litespark::cuda {
 
 inline constexpr int kGradientStages = 2;
+/// Whether a warpgroup keeps its values in registers, as operand of dP: a twelfth less of shared memory is read. Heads
+/// of 96 leave room for that, others do not.
+inline constexpr bool kKeepsValuesOf96 = true;
+
+/// How the warpgroups share a step's dQ, by halves: queries of D = 64, else columns. And how tiles lie in shared
+/// memory.
+///
+/// A step of a block, and what a consumer holds in registers; dQ lies in some of those that dP leaves, as do S and dP
+/// in bf16. Shared memory of tiles: keys and values, two stages of queries and dout, two of dS, dQ.
+///
+///   heads of                                        64                  96                  128
+///   queries of a step                               128                 64                  64
+///   tensor cores, clocks                            2560                1920                2560
+///   shared memory read by wgmma, else moved, KiB    240, 112            176, 88             256, 112
+///   tiles from L2, dQ to it, KiB                    32, 32              24, 24              32, 32
+///   dK and dV, S and dP, both in bf16, dQ           64, 128, 64, 32     96, 64, 32, 24      128, 64, 32, 32
+///   values                                                              24
+///   shared memory, KiB                              32+64+64+32 = 192   48+48+32+24 = 152   64+64+32+32 = 192
+///
+/// Heads of 256 have no such kernel: dK and dV of 64 keys are 256 registers, more than a thread has.
+template <int kHeadDim>
+struct GradientShape {
+  static constexpr int kQueries = gradient_query_tile(kHeadDim);
+  static constexpr bool kHalvesQueries = kQueries == 128;
+  static constexpr int kDqueryColumns = kHalvesQueries ? kHeadDim : kHeadDim / 2;  ///< of a warpgroup
+  static constexpr int kDqueries = kDqueryColumns / 2;                             ///< accumulators of 64 rows of them
+  static constexpr int kTileFloats = gradient_tile_floats(kHeadDim);
+  static constexpr int kRowBytes = panel_row_bytes(kHeadDim);  ///< of panels of queries and dout
+  /// Of keys, and of values, which the same map describes: either half of the columns begins with a panel. Of 96 these
+  /// are 48 columns, three panels of 16; they are copied once a block.
+  static constexpr int kKeyRowBytes = panel_row_bytes(kDqueryColumns);
+  static constexpr bool kKeepsValues = kHeadDim == 96 && kKeepsValuesOf96;
+  static constexpr int kSteps = kHeadDim / 16;  ///< of products that sum over a head
+};
 
 /// Copies of tiles: of 128 rows of qkv (of a part: of keys_values), and of a query tile's rows of qkv and dout.
 struct GradientMaps {
@@ -31,13 +59,14 @@ struct GradientMaps {
 /// Shared memory; its address is a multiple of 1024.
 template <int kHeadDim>
 struct GradientShared {
-  static constexpr int kQueries = gradient_query_tile(kHeadDim);
+  using Shape = GradientShape<kHeadDim>;
+  static constexpr int kQueries = Shape::kQueries;
   bf16 keys[kGradientKeyTile * kHeadDim];
   bf16 values[kGradientKeyTile * kHeadDim];
   bf16 queries[kGradientStages][kQueries * kHeadDim];
   bf16 douts[kGradientStages][kQueries * kHeadDim];
   bf16 dscores[2][kGradientKeyTile * kQueries];  ///< of two steps; rows are keys
-  float dqueries[2][kGradientTileFloats / 2];    ///< of each warpgroup
+  float dqueries[2][Shape::kTileFloats / 2];     ///< of each warpgroup
   float statistics[kGradientStages][2 * kQueries];
   uint64_t keys_full;
   uint64_t queries_full[kGradientStages], queries_empty[kGradientStages];
@@ -70,14 +99,15 @@ __device__ void init_barriers(GradientShared<kHeadDim>& shared) {
 template <int kHeadDim, bool kIsPart>
 __device__ void load_steps(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
                            const GradientMaps& maps, const GradientBlock& block) {
-  constexpr int kQueries = gradient_query_tile(kHeadDim);
+  using Shape = GradientShape<kHeadDim>;
+  constexpr int kQueries = Shape::kQueries;
   constexpr uint32_t kTileBytes = kQueries * kHeadDim * 2;
   constexpr uint32_t kStatisticsBytes = 2 * kQueries * 4;
   const int key_column = ((kIsPart ? 0 : arguments.num_heads) + shared.kv_head) * kHeadDim;
   barrier_expect(shared_address(&shared.keys_full), 2 * kGradientKeyTile * kHeadDim * 2);
-  load_rows<kGradientKeyTile, kHeadDim>(shared.keys, maps.keys, {.column = key_column, .row = block.first_key()},
-                                        &shared.keys_full);
-  load_rows<kGradientKeyTile, kHeadDim>(
+  load_rows<kGradientKeyTile, kHeadDim, Shape::kKeyRowBytes>(
+      shared.keys, maps.keys, {.column = key_column, .row = block.first_key()}, &shared.keys_full);
+  load_rows<kGradientKeyTile, kHeadDim, Shape::kKeyRowBytes>(
       shared.values, maps.keys, {.column = key_column + arguments.num_kv_heads * kHeadDim, .row = block.first_key()},
       &shared.keys_full);
   const int num_query_tiles = tiles_of<kQueries>(arguments.num_tokens);
@@ -91,14 +121,14 @@ __device__ void load_steps(GradientShared<kHeadDim>& shared, const GradientArgum
       uint64_t* const queries_full = &shared.queries_full[state.stage];
       barrier_wait(shared_address(&shared.queries_empty[state.stage]), state.empty_parity());
       barrier_expect(shared_address(queries_full), kTileBytes + kStatisticsBytes);
-      load_rows<kQueries, kHeadDim>(shared.queries[state.stage], maps.queries, at, queries_full);
+      load_rows<kQueries, kHeadDim, Shape::kRowBytes>(shared.queries[state.stage], maps.queries, at, queries_full);
       const int64_t statistics = (int64_t{head} * num_query_tiles + tile) * (2 * kQueries);
       load_bytes(shared_address(shared.statistics[state.stage]), arguments.buffers.statistics + statistics,
                  kStatisticsBytes, shared_address(queries_full));
       uint64_t* const douts_full = &shared.douts_full[state.stage];
       barrier_wait(shared_address(&shared.douts_empty[state.stage]), state.empty_parity());
       barrier_expect(shared_address(douts_full), kTileBytes);
-      load_rows<kQueries, kHeadDim>(shared.douts[state.stage], maps.douts, at, douts_full);
+      load_rows<kQueries, kHeadDim, Shape::kRowBytes>(shared.douts[state.stage], maps.douts, at, douts_full);
       state.advance();
     }
   }
@@ -109,9 +139,9 @@ __device__ void load_steps(GradientShared<kHeadDim>& shared, const GradientArgum
 template <int kHeadDim, bool kOrdered>
 __device__ void add_dqueries(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
                              const GradientBlock& block) {
-  constexpr int kQueries = gradient_query_tile(kHeadDim);
-  constexpr uint32_t kHalfBytes = kGradientTileFloats / 2 * 4;
-  const int num_query_tiles = tiles_of<kQueries>(arguments.num_tokens);
+  using Shape = GradientShape<kHeadDim>;
+  constexpr uint32_t kHalfBytes = Shape::kTileFloats / 2 * 4;
+  const int num_query_tiles = tiles_of<Shape::kQueries>(arguments.num_tokens);
   uint32_t parity = 0;
   for (int tile = block.query_tiles.end - 1; tile >= block.query_tiles.begin; --tile) {
     int turn = 0;
@@ -123,12 +153,12 @@ __device__ void add_dqueries(GradientShared<kHeadDim>& shared, const GradientArg
       const int head = shared.kv_head * arguments.group() + i;
       if (!arguments.gates.is_on(head)) continue;
       const int64_t item = int64_t{head} * num_query_tiles + tile;
-      float* const sum = arguments.buffers.dqueries + item * kGradientTileFloats;
+      float* const sum = arguments.buffers.dqueries + item * Shape::kTileFloats;
       if constexpr (kOrdered) wait_for_turn(arguments.buffers.turns + item, turn);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         barrier_wait(shared_address(&shared.dqueries_full[half]), parity);
-        float* const destination = sum + half * (kGradientTileFloats / 2);
+        float* const destination = sum + half * (Shape::kTileFloats / 2);
         if (kOrdered && turn == 0) {
           store_bytes(destination, shared_address(shared.dqueries[half]), kHalfBytes);
         } else {
@@ -154,13 +184,43 @@ __device__ void add_dqueries(GradientShared<kHeadDim>& shared, const GradientArg
 /// times a tile of queries (or output gradients).
 template <int kHeadDim>
 __device__ void issue_transposed(float (&scores)[gradient_query_tile(kHeadDim) / 2], uint32_t rows, uint32_t tile) {
-  constexpr int kQueries = gradient_query_tile(kHeadDim);
-  const uint64_t a = matrix_descriptor(rows, 0, kRowGroupBytes);
-  const uint64_t b = matrix_descriptor(tile, 0, kRowGroupBytes);
+  using Shape = GradientShape<kHeadDim>;
+  constexpr int kKeyRowBytes = Shape::kKeyRowBytes;
+  constexpr int kRowBytes = Shape::kRowBytes;
+  const uint64_t a = k_major_descriptor<kKeyRowBytes>(rows);
+  const uint64_t b = k_major_descriptor<kRowBytes>(tile);
 #pragma unroll
-  for (int step = 0; step < kHeadDim / 16; ++step) {
-    Wgmma<kQueries>::template multiply<0>(scores, advance_descriptor(a, k_major_offset(kGradientKeyTile, step)),
-                                          advance_descriptor(b, k_major_offset(kQueries, step)), step > 0);
+  for (int step = 0; step < Shape::kSteps; ++step) {
+    Wgmma<Shape::kQueries>::template multiply<0>(
+        scores, advance_descriptor(a, k_major_offset<kKeyRowBytes>(kGradientKeyTile, step)),
+        advance_descriptor(b, k_major_offset<kRowBytes>(Shape::kQueries, step)), step > 0);
+  }
+}
+
+/// A warp's 16 rows of values as A operands, `row` being the tile's row of the first.
+template <int kHeadDim>
+__device__ void load_values(uint32_t (&packed)[GradientShape<kHeadDim>::kSteps][4], uint32_t values, int row) {
+  constexpr int kRowBytes = GradientShape<kHeadDim>::kKeyRowBytes;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const uint32_t first =
+      values + panel_byte<kRowBytes>(kGradientKeyTile, row + stmatrix_row(lane), stmatrix_column(lane));
+#pragma unroll
+  for (int step = 0; step < GradientShape<kHeadDim>::kSteps; ++step) {
+    load_matrix(packed[step], advance_columns<kRowBytes>(first, kGradientKeyTile, step));
+  }
+}
+
+/// Issues the transposed gradients of probabilities: values, in registers, times a tile of output gradients.
+template <int kHeadDim>
+__device__ void issue_transposed(float (&gradients)[gradient_query_tile(kHeadDim) / 2],
+                                 const uint32_t (&values)[GradientShape<kHeadDim>::kSteps][4], uint32_t tile) {
+  using Shape = GradientShape<kHeadDim>;
+  constexpr int kRowBytes = Shape::kRowBytes;
+  const uint64_t b = k_major_descriptor<kRowBytes>(tile);
+#pragma unroll
+  for (int step = 0; step < Shape::kSteps; ++step) {
+    Wgmma<Shape::kQueries>::template multiply<0>(
+        gradients, values[step], advance_descriptor(b, k_major_offset<kRowBytes>(Shape::kQueries, step)), step > 0);
   }
 }
 
@@ -168,30 +228,36 @@ __device__ void issue_transposed(float (&scores)[gradient_query_tile(kHeadDim) /
 template <int kHeadDim>
 __device__ void issue_key_sum(float (&sum)[kHeadDim / 2],
                               const uint32_t (&weights)[gradient_query_tile(kHeadDim) / 16][4], uint32_t tile) {
-  constexpr int kQueries = gradient_query_tile(kHeadDim);
-  const uint64_t b = matrix_descriptor(tile, mn_major_leading(kQueries), kRowGroupBytes);
+  using Shape = GradientShape<kHeadDim>;
+  constexpr int kRowBytes = Shape::kRowBytes;
+  const uint64_t b = mn_major_descriptor<kRowBytes>(tile, Shape::kQueries);
 #pragma unroll
-  for (int step = 0; step < kQueries / 16; ++step) {
-    Wgmma<kHeadDim>::template multiply<1>(sum, weights[step], advance_descriptor(b, mn_major_offset(step)), true);
+  for (int step = 0; step < Shape::kQueries / 16; ++step) {
+    Wgmma<kHeadDim>::template multiply<1>(sum, weights[step], advance_descriptor(b, mn_major_offset<kRowBytes>(step)),
+                                          true);
   }
 }
 
-/// Issues a warpgroup's 64 x 64 block of dQ = dS K: of D = 64 its half of the queries, of D = 128 its half of the
-/// columns.
+/// Issues a warpgroup's half of dQ = dS K, 64 queries.
 template <int kHeadDim>
-__device__ void issue_dqueries(float (&sum)[32], uint32_t dscores, uint32_t keys, int warpgroup) {
-  const uint32_t half = static_cast<uint32_t>(warpgroup * kGradientKeyTile * kPanelRowBytes);
-  if (kHeadDim == 64) {
-    dscores += half;
+__device__ void issue_dqueries(float (&sum)[GradientShape<kHeadDim>::kDqueries], uint32_t dscores, uint32_t keys,
+                               int warpgroup) {
+  using Shape = GradientShape<kHeadDim>;
+  constexpr int kKeyRowBytes = Shape::kKeyRowBytes;
+  if (Shape::kHalvesQueries) {
+    dscores += static_cast<uint32_t>(warpgroup * kGradientKeyTile * kPanelRowBytes);
   } else {
-    keys += half;
+    keys += static_cast<uint32_t>(warpgroup * kGradientKeyTile * Shape::kDqueryColumns * 2);
   }
+  constexpr bool kIsOnePanel = Shape::kDqueryColumns * 2 == kKeyRowBytes;  // which has no next one, nor have 64 queries
+  const uint32_t leading = kIsOnePanel ? 0 : mn_major_leading<kKeyRowBytes>(kGradientKeyTile);
   const uint64_t a = matrix_descriptor(dscores, 0, kRowGroupBytes);
-  const uint64_t b = matrix_descriptor(keys, 0, kRowGroupBytes);
+  const uint64_t b = matrix_descriptor<kKeyRowBytes>(keys, leading, row_group_bytes<kKeyRowBytes>());
 #pragma unroll
   for (int step = 0; step < kGradientKeyTile / 16; ++step) {
-    Wgmma<64>::multiply<1, 1>(sum, advance_descriptor(a, mn_major_offset(step)),
-                              advance_descriptor(b, mn_major_offset(step)), step > 0);
+    Wgmma<Shape::kDqueryColumns>::template multiply<1, 1>(sum, advance_descriptor(a, mn_major_offset(step)),
+                                                          advance_descriptor(b, mn_major_offset<kKeyRowBytes>(step)),
+                                                          step > 0);
   }
 }
 
@@ -254,12 +320,13 @@ __device__ void store_dscores(uint32_t tile, const uint32_t (&packed)[kQueries /
 
 /// This warpgroup's part of a step's dQ, for the thread that adds it, once it has taken the last one away.
 template <int kHeadDim>
-__device__ void hand_over_dqueries(GradientShared<kHeadDim>& shared, int warpgroup, int step, const float (&sum)[32]) {
+__device__ void hand_over_dqueries(GradientShared<kHeadDim>& shared, int warpgroup, int step,
+                                   const float (&sum)[GradientShape<kHeadDim>::kDqueries]) {
   barrier_wait(shared_address(&shared.dqueries_empty[warpgroup]), static_cast<uint32_t>((step + 1) & 1));
   float* const slot = shared.dqueries[warpgroup];
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
 #pragma unroll
-  for (int c = 0; c < 8; ++c) {
+  for (int c = 0; c < GradientShape<kHeadDim>::kDqueries / 4; ++c) {
     reinterpret_cast<float4*>(slot)[c * kWarpgroupThreads + thread] =
         make_float4(sum[4 * c], sum[4 * c + 1], sum[4 * c + 2], sum[4 * c + 3]);
   }
@@ -287,12 +354,14 @@ __device__ void store_key_gradients(GradientShared<kHeadDim>& shared, const Grad
     store_accumulators<kHeadDim>(destination, stride, rows, dkeys, arguments.scale);
     store_accumulators<kHeadDim>(destination + arguments.num_kv_heads * kHeadDim, stride, rows, dvalues, 1.0f);
   } else {
-    const int staging = warp_row * kPanelRowBytes;
-    store_accumulators<kGradientKeyTile, kHeadDim>(destination, stride, rows, dkeys, {arguments.scale, arguments.scale},
-                                                   reinterpret_cast<unsigned char*>(shared.keys) + staging);
-    store_accumulators<kGradientKeyTile, kHeadDim>(destination + arguments.num_kv_heads * kHeadDim, stride, rows,
-                                                   dvalues, {1.0f, 1.0f},
-                                                   reinterpret_cast<unsigned char*>(shared.values) + staging);
+    constexpr int kRowBytes = GradientShape<kHeadDim>::kKeyRowBytes;
+    const int staging = warp_row * kRowBytes;
+    store_accumulators<kGradientKeyTile, kHeadDim, kRowBytes>(destination, stride, rows, dkeys,
+                                                              {arguments.scale, arguments.scale},
+                                                              reinterpret_cast<unsigned char*>(shared.keys) + staging);
+    store_accumulators<kGradientKeyTile, kHeadDim, kRowBytes>(
+        destination + arguments.num_kv_heads * kHeadDim, stride, rows, dvalues, {1.0f, 1.0f},
+        reinterpret_cast<unsigned char*>(shared.values) + staging);
   }
 }
 
@@ -302,10 +371,11 @@ __device__ void store_key_gradients(GradientShared<kHeadDim>& shared, const Grad
 template <int kHeadDim, bool kIsPart>
 __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientArguments& arguments,
                               const GradientBlock& block) {
-  constexpr int kQueries = gradient_query_tile(kHeadDim);
+  using Shape = GradientShape<kHeadDim>;
+  constexpr int kQueries = Shape::kQueries;
   const GradientThread<kIsPart> thread(arguments, block);
   const int lane_column = 2 * (static_cast<int>(threadIdx.x) % 4);
-  const uint32_t half_rows = static_cast<uint32_t>(thread.warpgroup * 64 * kPanelRowBytes);
+  const uint32_t half_rows = static_cast<uint32_t>(thread.warpgroup * 64 * Shape::kKeyRowBytes);
   const uint32_t keys = shared_address(shared.keys);
   const uint32_t values = shared_address(shared.values);
   const float scale_log2 = arguments.scale * kLog2E;
@@ -321,6 +391,8 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
   PipelineState<kGradientStages> state;
 
   barrier_wait(shared_address(&shared.keys_full), 0);
+  uint32_t own_values[Shape::kSteps][4];
+  if constexpr (Shape::kKeepsValues) load_values<kHeadDim>(own_values, values, thread.warp_row);
   barrier_wait(shared_address(&shared.queries_full[0]), 0);
   wgmma_fence();
   issue_transposed<kHeadDim>(scores, keys + half_rows, shared_address(shared.queries[0]));
@@ -337,7 +409,7 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
     const float* const statistics = shared.statistics[stage] + lane_column;
     // In the first step there is no dQ yet: the product is of whatever lies there, and is dropped.
     wait_for_dscores(shared, step - 1);
-    float dqueries[32];
+    float dqueries[Shape::kDqueries];
     wgmma_fence();
     issue_dqueries<kHeadDim>(dqueries, shared_address(shared.dscores[(step + 1) % 2]), keys, thread.warpgroup);
     wgmma_commit();
@@ -351,7 +423,11 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
     if (step > 0) hand_over_dqueries(shared, thread.warpgroup, step - 1, dqueries);
     float gradients[kQueries / 2];
     wgmma_fence();
-    issue_transposed<kHeadDim>(gradients, values + half_rows, douts);
+    if constexpr (Shape::kKeepsValues) {
+      issue_transposed<kHeadDim>(gradients, own_values, douts);
+    } else {
+      issue_transposed<kHeadDim>(gradients, values + half_rows, douts);
+    }
     wgmma_commit();
     uint32_t probabilities[kQueries / 16][4];
     uint32_t packed[kQueries / 16][4];
@@ -392,7 +468,7 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
     }
   }
   wait_for_dscores(shared, steps - 1);
-  float dqueries[32];
+  float dqueries[Shape::kDqueries];
   wgmma_fence();
   issue_dqueries<kHeadDim>(dqueries, shared_address(shared.dscores[(steps + 1) % 2]), keys, thread.warpgroup);
   wgmma_commit();

@@ -12,26 +12,26 @@
 
 namespace litespark::cuda {
 
-/// Shared memory; its address is a multiple of 1024. Whoever copies queries also says what they are. Their places take
-/// what comes out of them, too: bf16.
+/// Shared memory; its address is a multiple of 1024. Whoever copies queries also says what they are. Of two, their
+/// places take what comes out of them, too: bf16.
 template <int kHeadDim, ForwardForm kForm>
 struct ForwardShared {
   using Shape = ForwardShape<kHeadDim, kForm>;
   using Element = typename Shape::Element;
   Element queries[Shape::kQueryStages][Shape::kQueries * kHeadDim * (sizeof(bf16) / sizeof(Element))];
-  Element keys[Shape::kKeyStages][kForwardKeys * kHeadDim];
-  Element values[Shape::kValueStages][kForwardKeys * kHeadDim];
-  ForwardWork<kHeadDim, kForm> work[Shape::kQueryStages];
+  Element keys[Shape::kKeyStages][Shape::kKeys * kHeadDim];
+  Element values[Shape::kValueStages][Shape::kKeys * kHeadDim];
+  ForwardWork<kHeadDim, kForm> work[kForwardWorkPlaces];
   uint64_t queries_full[Shape::kQueryStages], queries_empty[Shape::kQueryStages];
   uint64_t keys_full[Shape::kKeyStages], keys_empty[Shape::kKeyStages];
   uint64_t values_full[Shape::kValueStages], values_empty[Shape::kValueStages];
 };
 
-/// Announces and starts the copy of kRows rows of kColumns elements.
-template <int kRows, int kColumns, class Element>
+/// Announces and starts the copy of kRows rows of kColumns elements, in panels of kRowBytes.
+template <int kRows, int kColumns, int kRowBytes, class Element>
 __device__ void load_tile_rows(Element* tile, const CUtensorMap& map, BoxCoordinate at, uint64_t* full) {
   barrier_expect(shared_address(full), kRows * kColumns * static_cast<int>(sizeof(Element)));
-  load_rows<kRows, kColumns>(tile, map, at, full);
+  load_rows<kRows, kColumns, kRowBytes>(tile, map, at, full);
 }
 
 /// Copies of tiles, and what 8-bit floats are multiplied by.
@@ -52,10 +52,10 @@ __device__ void produce_keys(ForwardShared<kHeadDim, kForm>& shared, const Atten
   PipelineState<Shape::kKeyStages> keys;
   PipelineState<Shape::kQueryStages> queries;
   for (;;) {
-    const auto& work = shared.work[queries.stage];
+    const auto& work = shared.work[work_place(queries)];
     uint64_t* const full = &shared.queries_full[queries.stage];
     barrier_wait(shared_address(&shared.queries_empty[queries.stage]), queries.empty_parity());
-    queue.next(shared.work[queries.stage]);
+    queue.next(shared.work[work_place(queries)]);
     if (!work.exists) {
       if (threadIdx.x % kWarpSize == 0) {
         barrier_arrive(shared_address(full));
@@ -69,7 +69,7 @@ __device__ void produce_keys(ForwardShared<kHeadDim, kForm>& shared, const Atten
       continue;
     }
     if (threadIdx.x % kWarpSize == 0) {
-      load_tile_rows<Shape::kQueries, kHeadDim>(
+      load_tile_rows<Shape::kQueries, kHeadDim, Shape::kRowBytes>(
           shared.queries[queries.stage], operands.queries,
           {.column = work.head * kHeadDim, .row = work.at.begin + work.at.first()}, full);
       const int column = ((Shape::kIsPart ? 0 : arguments.num_heads) + work.head / arguments.group()) * kHeadDim;
@@ -77,9 +77,9 @@ __device__ void produce_keys(ForwardShared<kHeadDim, kForm>& shared, const Atten
 #pragma unroll 1
       for (int tile = range.end - 1; tile >= range.begin; --tile) {
         barrier_wait(shared_address(&shared.keys_empty[keys.stage]), keys.empty_parity());
-        load_tile_rows<kForwardKeys, kHeadDim>(shared.keys[keys.stage], operands.keys,
-                                               {.column = column, .row = work.first_key(tile)},
-                                               &shared.keys_full[keys.stage]);
+        load_tile_rows<Shape::kKeys, kHeadDim, Shape::kRowBytes>(shared.keys[keys.stage], operands.keys,
+                                                                 {.column = column, .row = work.first_key(tile)},
+                                                                 &shared.keys_full[keys.stage]);
         keys.advance();
       }
     }
@@ -97,7 +97,7 @@ __device__ void produce_values(ForwardShared<kHeadDim, kForm>& shared, const Att
   PipelineState<Shape::kQueryStages> queries;
   for (;;) {
     barrier_wait(shared_address(&shared.queries_full[queries.stage]), queries.full_parity());
-    const auto& work = shared.work[queries.stage];
+    const auto& work = shared.work[work_place(queries)];
     if (!work.exists) return;
     const int head = (Shape::kIsFp8 ? 0 : (Shape::kIsPart ? 0 : arguments.num_heads) + arguments.num_kv_heads) +
                      work.head / arguments.group();
@@ -106,13 +106,13 @@ __device__ void produce_values(ForwardShared<kHeadDim, kForm>& shared, const Att
     for (int tile = range.end - 1; tile >= range.begin; --tile) {
       barrier_wait(shared_address(&shared.values_empty[values.stage]), values.empty_parity());
       if constexpr (Shape::kIsFp8) {
-        load_tile_rows<kHeadDim, kForwardKeys>(shared.values[values.stage], operands.values,
-                                               {.column = work.first_key(tile), .row = head * kHeadDim},
-                                               &shared.values_full[values.stage]);
+        load_tile_rows<kHeadDim, Shape::kKeys, Shape::kRowBytes>(
+            shared.values[values.stage], operands.values, {.column = work.first_key(tile), .row = head * kHeadDim},
+            &shared.values_full[values.stage]);
       } else {
-        load_tile_rows<kForwardKeys, kHeadDim>(shared.values[values.stage], operands.values,
-                                               {.column = head * kHeadDim, .row = work.first_key(tile)},
-                                               &shared.values_full[values.stage]);
+        load_tile_rows<Shape::kKeys, kHeadDim, Shape::kRowBytes>(
+            shared.values[values.stage], operands.values, {.column = head * kHeadDim, .row = work.first_key(tile)},
+            &shared.values_full[values.stage]);
       }
       values.advance();
     }
@@ -124,41 +124,38 @@ __device__ void produce_values(ForwardShared<kHeadDim, kForm>& shared, const Att
 /// Issues scores = queries keys^T for a warpgroup's 64 rows of a tile of kQueries, `queries` being the address of the
 /// first.
 template <class Shape>
-__device__ void issue_scores(float (&scores)[kScores], uint32_t queries, uint32_t keys) {
-  const uint64_t rows = matrix_descriptor(queries, 0, kRowGroupBytes);
-  const uint64_t columns = matrix_descriptor(keys, 0, kRowGroupBytes);
+__device__ void issue_scores(float (&scores)[Shape::kScores], uint32_t queries, uint32_t keys) {
+  constexpr int kRowBytes = Shape::kRowBytes;
+  const uint64_t rows = k_major_descriptor<kRowBytes>(queries);
+  const uint64_t columns = k_major_descriptor<kRowBytes>(keys);
 #pragma unroll
   for (int step = 0; step < Shape::kScoreSteps; ++step) {
-    const uint64_t own_rows = advance_descriptor(rows, k_major_offset(Shape::kQueries, step));
-    const uint64_t own_columns = advance_descriptor(columns, k_major_offset(kForwardKeys, step));
+    const uint64_t own_rows = advance_descriptor(rows, k_major_offset<kRowBytes>(Shape::kQueries, step));
+    const uint64_t own_columns = advance_descriptor(columns, k_major_offset<kRowBytes>(Shape::kKeys, step));
     if constexpr (Shape::kIsFp8) {
-      WgmmaE4m3<kForwardKeys>::multiply(scores, own_rows, own_columns, step > 0);
+      WgmmaE4m3<Shape::kKeys>::multiply(scores, own_rows, own_columns, step > 0);
     } else {
-      Wgmma<kForwardKeys>::template multiply<0>(scores, own_rows, own_columns, step > 0);
+      Wgmma<Shape::kKeys>::template multiply<0>(scores, own_rows, own_columns, step > 0);
     }
   }
 }
 
 /// Issues out += probabilities values: of 8-bit floats, whose values are transposed.
-template <int kHeadDim>
-__device__ void issue_sum(float (&out)[kHeadDim / 2], const uint32_t (&probabilities)[kScores / 16][4],
+template <class Shape, int kHeadDim>
+__device__ void issue_sum(float (&out)[kHeadDim / 2], const uint32_t (&probabilities)[Shape::kSumSteps][4],
                           uint32_t values) {
-  const uint64_t rows = matrix_descriptor(values, 0, kRowGroupBytes);
+  constexpr int kRowBytes = Shape::kRowBytes;
+  const uint64_t rows =
+      Shape::kIsFp8 ? k_major_descriptor<kRowBytes>(values) : mn_major_descriptor<kRowBytes>(values, Shape::kKeys);
 #pragma unroll
-  for (int step = 0; step < kScores / 16; ++step) {
-    WgmmaE4m3<kHeadDim>::multiply(out, probabilities[step], advance_descriptor(rows, k_major_offset(kHeadDim, step)),
-                                  true);
-  }
-}
-/// Of bf16.
-template <int kHeadDim>
-__device__ void issue_sum(float (&out)[kHeadDim / 2], const uint32_t (&probabilities)[kScores / 8][4],
-                          uint32_t values) {
-  const uint64_t rows = matrix_descriptor(values, mn_major_leading(kForwardKeys), kRowGroupBytes);
-#pragma unroll
-  for (int step = 0; step < kScores / 8; ++step) {
-    Wgmma<kHeadDim>::template multiply<1>(out, probabilities[step], advance_descriptor(rows, mn_major_offset(step)),
-                                          true);
+  for (int step = 0; step < Shape::kSumSteps; ++step) {
+    if constexpr (Shape::kIsFp8) {
+      WgmmaE4m3<kHeadDim>::multiply(out, probabilities[step],
+                                    advance_descriptor(rows, k_major_offset<kRowBytes>(kHeadDim, step)), true);
+    } else {
+      Wgmma<kHeadDim>::template multiply<1>(out, probabilities[step],
+                                            advance_descriptor(rows, mn_major_offset<kRowBytes>(step)), true);
+    }
   }
 }
 
@@ -195,7 +192,7 @@ class ForwardConsumer {
 
   __device__ void run() {
     float out[kHeadDim / 2];
-    float scores[kScores];
+    float scores[Shape::kScores];
     Probabilities probabilities;
     while (meet_work(queries_)) {
       skip_unseen();
@@ -211,7 +208,7 @@ class ForwardConsumer {
       wgmma_wait<0>();
       hold_registers(scores);
       release_keys();
-      finish_scores(state, scores, queries_.stage);
+      finish_scores(state, scores, queries_);
       wait_for_values();
       pack_probabilities(probabilities, scores);
 #pragma unroll
@@ -228,11 +225,11 @@ class ForwardConsumer {
         }
         PipelineState<Shape::kQueryStages> next = queries_;
         next.advance();
-        if (!meet_work(next) || unseen_ > 0) {
+        if (kHandsBackEarly || !meet_work(next) || unseen_ > 0) {
           turns_.wait();
           hold_registers(out);
           wgmma_fence();
-          issue_sum<kHeadDim>(out, probabilities, shared_address(shared_.values[values_.stage]));
+          issue_sum<Shape, kHeadDim>(out, probabilities, shared_address(shared_.values[values_.stage]));
           wgmma_commit();
           turns_.pass();
           wgmma_wait<0>();
@@ -256,6 +253,7 @@ class ForwardConsumer {
 
  private:
   using Probabilities = uint32_t[Shape::kSumSteps][4];
+  static constexpr bool kHandsBackEarly = Shape::kQueryStages == 1;
 
   __device__ static float scale_of(const ForwardOperands& operands) {
     if constexpr (Shape::kIsFp8) return *operands.scale;
@@ -263,13 +261,13 @@ class ForwardConsumer {
   }
 
   __device__ uint32_t own_queries(const PipelineState<Shape::kQueryStages>& state) const {
-    return shared_address(shared_.queries[state.stage]) + static_cast<uint32_t>(warpgroup_ * 64 * kPanelRowBytes);
+    return shared_address(shared_.queries[state.stage]) + static_cast<uint32_t>(warpgroup_ * 64 * Shape::kRowBytes);
   }
 
   /// Waits for the work that `state` points to. False where there is none; else tile_, begin_ and unseen_ are its.
   __device__ bool meet_work(const PipelineState<Shape::kQueryStages>& state) {
     barrier_wait(shared_address(&shared_.queries_full[state.stage]), state.full_parity());
-    const Work& work = shared_.work[state.stage];
+    const Work& work = shared_.work[work_place(state)];
     if (!work.exists) return false;
     const TileRange range = work.walk.range();
     const int first_query = work.first + 64 * warpgroup_;
@@ -288,9 +286,11 @@ class ForwardConsumer {
   __device__ void wait_for_values() const {
     barrier_wait(shared_address(&shared_.values_full[values_.stage]), values_.full_parity());
   }
+  /// With a tile's last keys go its queries, where no output needs their place.
   __device__ void release_keys() {
     release(&shared_.keys_empty[keys_.stage]);
     keys_.advance();
+    if (kHandsBackEarly && tile_ == begin_) hand_back_queries();
   }
   __device__ void release_values() {
     release(&shared_.values_empty[values_.stage]);
@@ -308,15 +308,21 @@ class ForwardConsumer {
       release_values();
     }
   }
-  /// The queries' place was written to, as staging: those writes come before the next copy.
-  __device__ void finish_queries() {
-    async_fence();
+  __device__ void hand_back_queries() {
     release(&shared_.queries_empty[queries_.stage]);
+  }
+  /// The queries' place was written to, as staging, where it was not handed back before: those writes come before the
+  /// next copy.
+  __device__ void finish_queries() {
+    if constexpr (!kHandsBackEarly) {
+      async_fence();
+      hand_back_queries();
+    }
     queries_.advance();
   }
 
   /// Scores of `queries` with the keys at hand, and their softmax, beside the sum with the values of the tile before.
-  __device__ Rescale take_step(Softmax& state, float (&scores)[kScores], float (&out)[kHeadDim / 2],
+  __device__ Rescale take_step(Softmax& state, float (&scores)[Shape::kScores], float (&out)[kHeadDim / 2],
                                const Probabilities& probabilities, const PipelineState<Shape::kQueryStages>& queries) {
     wait_for_keys();
     turns_.wait();
@@ -325,13 +331,13 @@ class ForwardConsumer {
     wgmma_fence();
     issue_scores<Shape>(scores, own_queries(queries), shared_address(shared_.keys[keys_.stage]));
     wgmma_commit();
-    issue_sum<kHeadDim>(out, probabilities, shared_address(shared_.values[values_.stage]));
+    issue_sum<Shape, kHeadDim>(out, probabilities, shared_address(shared_.values[values_.stage]));
     wgmma_commit();
     turns_.pass();
     wgmma_wait<1>();
     hold_registers(scores);
     release_keys();
-    const Rescale rescale = finish_scores(state, scores, queries.stage);
+    const Rescale rescale = finish_scores(state, scores, queries);
     hold_registers(scores);
     finish_sum(out, state);
     return rescale;
@@ -357,10 +363,11 @@ class ForwardConsumer {
     }
   }
 
-  __device__ Rescale finish_scores(Softmax& state, float (&scores)[kScores], int stage) const {
-    const Work& work = shared_.work[stage];
+  __device__ Rescale finish_scores(Softmax& state, float (&scores)[Shape::kScores],
+                                   const PipelineState<Shape::kQueryStages>& queries) const {
+    const Work& work = shared_.work[work_place(queries)];
     if (needs_mask(work)) {
-      mask_scores(scores, work.walk.run(tile_).band, work.first + warp_row(), work.walk.tile(tile_) * kForwardKeys);
+      mask_scores(scores, work.walk.run(tile_).band, work.first + warp_row(), work.walk.tile(tile_) * Shape::kKeys);
     }
     return softmax_step<typename Shape::Element>(state, scores, scale_log2_);
   }
@@ -389,7 +396,7 @@ class ForwardConsumer {
   }
 
   __device__ void write(const Softmax& state, const float (&out)[kHeadDim / 2]) const {
-    const Work& work = shared_.work[queries_.stage];
+    const Work& work = shared_.work[work_place(queries_)];
     const auto& at = work.at;
     const int64_t stats = arguments_.stats.start(work.head, at.document, at.begin) + work.first + warp_row();
     RowFactors factors;
@@ -408,9 +415,14 @@ class ForwardConsumer {
       if (arguments_.abs_max != nullptr) {
         raise_abs_max_of<bf16>(arguments_.abs_max, largest_magnitude(out, factors.factor, work.rows - warp_row()));
       }
-      store_accumulators<Shape::kQueries, kHeadDim>(
-          static_cast<bf16*>(arguments_.out) + first, stride, work.rows - warp_row(), out, factors.factor,
-          reinterpret_cast<unsigned char*>(shared_.queries[queries_.stage]) + warp_row() * kPanelRowBytes);
+      bf16* const destination = static_cast<bf16*>(arguments_.out) + first;
+      if constexpr (kHandsBackEarly) {
+        store_accumulators<kHeadDim>(destination, stride, work.rows - warp_row(), out, factors.factor);
+      } else {
+        store_accumulators<Shape::kQueries, kHeadDim, Shape::kRowBytes>(
+            destination, stride, work.rows - warp_row(), out, factors.factor,
+            reinterpret_cast<unsigned char*>(shared_.queries[queries_.stage]) + warp_row() * Shape::kRowBytes);
+      }
     }
   }
 

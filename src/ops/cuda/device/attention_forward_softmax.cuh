@@ -10,7 +10,6 @@
 
 namespace litespark::cuda {
 
-inline constexpr int kScores = kForwardKeys / 2;  ///< accumulators of 64 x kForwardKeys scores in a thread
 inline constexpr float kMasked = -INFINITY;
 /// How exponentials lie in the range of what they are rounded to, in powers of two: how large those of a row's known
 /// maximum are, and by how much later ones may exceed them. bf16 and f32 end far from here, e4m3 at 448.
@@ -37,8 +36,9 @@ struct Rescale {
   bool is_needed = false;  ///< by some row of the warp
 };
 
-/// The largest of row `half`'s scores, of all lanes that share it.
-inline __device__ float row_maximum(const float (&scores)[kScores], int half) {
+/// The largest of row `half`'s scores, of all lanes that share it. A thread has kScores of two rows.
+template <int kScores>
+__device__ float row_maximum(const float (&scores)[kScores], int half) {
   float largest = fmaxf(scores[2 * half], scores[2 * half + 1]);
   float other = fmaxf(scores[2 * half + 4], scores[2 * half + 5]);
 #pragma unroll
@@ -53,7 +53,7 @@ inline __device__ float row_maximum(const float (&scores)[kScores], int half) {
 
 /// Scores become probabilities relative to the row's maximum so far, or to an earlier one that is not much smaller:
 /// every change of it is work for all older sums, and a factor common to a row cancels.
-template <class Element>
+template <class Element, int kScores>
 __device__ Rescale softmax_step(Softmax& state, float (&scores)[kScores], float scale_log2) {
   Rescale rescale;
   bool grows = false;
@@ -89,7 +89,7 @@ __device__ Rescale softmax_step(Softmax& state, float (&scores)[kScores], float 
 
 /// Scores of a warp's rows, of which `first_query` is the first, with keys that they do not see. Bounds are relative to
 /// a thread's first column, so that an element costs comparisons with constants.
-template <class Band>
+template <class Band, int kScores>
 __device__ void mask_scores(float (&scores)[kScores], const Band& band, int first_query, int first_key) {
   const int lane = unknown_value(static_cast<int>(threadIdx.x) % kWarpSize);
 #pragma unroll
@@ -109,14 +109,16 @@ __device__ void mask_scores(float (&scores)[kScores], const Band& band, int firs
   }
 }
 
-inline __device__ void pack_probabilities(uint32_t (&packed)[kScores / 8][4], const float (&scores)[kScores]) {
+template <int kScores>
+__device__ void pack_probabilities(uint32_t (&packed)[kScores / 8][4], const float (&scores)[kScores]) {
 #pragma unroll
   for (int i = 0; i < kScores / 2; ++i) packed[i / 4][i % 4] = pack_bf16(scores[2 * i], scores[2 * i + 1]);
 }
 
 /// The same in e4m3: a thread's four neighbours of k are its scores of columns 2 t, 2 t + 1, 8 + 2 t and 8 + 2 t + 1 of
 /// 16, which is the order of the transposed values' columns (op::fp8_value_column).
-inline __device__ void pack_probabilities(uint32_t (&packed)[kScores / 16][4], const float (&scores)[kScores]) {
+template <int kScores>
+__device__ void pack_probabilities(uint32_t (&packed)[kScores / 16][4], const float (&scores)[kScores]) {
 #pragma unroll
   for (int i = 0; i < kScores / 4; ++i) {
     const int first = i / 4 * 16 + i % 4 / 2 * 8 + i % 2 * 2;

@@ -15,33 +15,53 @@
 
 namespace litespark::cuda {
 
-inline constexpr int kForwardKeys = 128;  ///< of a tile
-
 /// What a kernel computes: whole attention, a part that context ranks share, whole attention on 8-bit floats.
 enum class ForwardForm { kWhole, kPart, kFp8 };
 
-/// How a block divides its tile. Heads of 64 leave registers for a third warpgroup, and are bound by exponentials, of
-/// which more are under way then; but who finds the keys of a part needs registers too. Tiles of 8-bit floats are half
-/// as large, so that more of them are under way.
+/// Whole attention with heads of 96: warpgroups of queries and keys of a tile. There is room for 3 and 96, 3 and 112, 2
+/// and 128; of parts for the last alone.
+inline constexpr int kWarpgroupsOf96 = 3;
+inline constexpr int kKeysOf96 = 96;
+
+/// How a block divides its tile. Heads of 64 and 96 leave registers for a third warpgroup, and are bound by
+/// exponentials, of which more are under way then; but who finds the keys of a part needs registers too. Tiles of 8-bit
+/// floats are half as large, so that more of them are under way.
+///
+/// Registers of a consuming thread, of the accumulators: scores, probabilities, output. Shared memory of the tiles:
+/// queries, keys, values.
+///
+///   heads           queries x keys  registers           of which    KiB
+///   64              192 x 128       64 + 32 + 32 = 128  160         2 x 24 + 4 x 16 + 4 x 16 = 176
+///   64, a part      128 x 128       64 + 32 + 32 = 128  224         2 x 16 + 4 x 16 + 4 x 16 = 160
+///   96              192 x 96        48 + 24 + 48 = 120  160         2 x 36 + 4 x 18 + 4 x 18 = 216
+///   96, a part      128 x 128       64 + 32 + 48 = 144  224         2 x 24 + 3 x 24 + 4 x 24 = 216
+///   128             128 x 128       64 + 32 + 64 = 160  224         2 x 32 + 2 x 32 + 3 x 32 = 224
+///   128, 8-bit      128 x 128       64 + 16 + 64 = 144  224         2 x 32 + 4 x 16 + 4 x 16 = 192
+///   256             128 x 80        40 + 20 + 128 = 188 232         1 x 64 + 2 x 40 + 2 x 40 = 224
 template <int kHeadDim, ForwardForm kForm>
 struct ForwardShape {
   static constexpr bool kIsPart = kForm == ForwardForm::kPart;
   static constexpr bool kIsFp8 = kForm == ForwardForm::kFp8;
   using Element = std::conditional_t<kIsFp8, e4m3, bf16>;
-  static constexpr int kWarpgroups = kHeadDim == 64 && !kIsPart ? 3 : 2;
+  static constexpr int kWarpgroups = kIsPart ? 2 : kHeadDim == 64 ? 3 : kHeadDim == 96 ? kWarpgroupsOf96 : 2;
   static constexpr int kQueries = 64 * kWarpgroups;
+  static constexpr int kKeys = kHeadDim == 256 ? 80 : kHeadDim == 96 && !kIsPart ? kKeysOf96 : 128;
   static constexpr int kConsumers = kWarpgroups * kWarpgroupThreads;
   static constexpr int kThreads = kConsumers + kWarpgroupThreads;
-  static constexpr int kProducerRegisters = kWarpgroups == 2 ? 56 : 32;
-  static constexpr int kConsumerRegisters = kWarpgroups == 2 ? 224 : 160;
-  static constexpr int kQueryStages = 2;
-  static constexpr int kKeyStages = kHeadDim == 64 || kIsFp8 ? 4 : 2;
-  static constexpr int kValueStages = kHeadDim == 64 || kIsFp8 ? 4 : 3;
+  static constexpr int kProducerRegisters = kWarpgroups == 3 ? 32 : kHeadDim == 256 ? 40 : 56;
+  static constexpr int kConsumerRegisters = kWarpgroups == 3 ? 160 : kHeadDim == 256 ? 232 : 224;
+  /// One tile of queries makes room for the next as soon as its last scores are computed; in two, output leaves through
+  /// the queries' place.
+  static constexpr int kQueryStages = kHeadDim == 256 ? 1 : 2;
+  static constexpr int kKeyStages = kHeadDim >= 128 && !kIsFp8 ? 2 : kHeadDim == 96 && kKeys > 96 ? 3 : 4;
+  static constexpr int kValueStages = kHeadDim == 256 ? 2 : kHeadDim == 128 && !kIsFp8 ? 3 : 4;
   static constexpr int kArrivals = kConsumers / kWarpSize * kWarpArrivals;
+  static constexpr int kRowBytes = kIsFp8 ? kPanelRowBytes : panel_row_bytes(kHeadDim);  ///< of panels
+  static constexpr int kScores = kKeys / 2;  ///< accumulators of 64 x kKeys scores in a thread
   /// Products of the tensor cores, each of which sums over 32 bytes of both operands: over a head, and over the keys of
   /// a tile.
   static constexpr int kScoreSteps = kHeadDim * static_cast<int>(sizeof(Element)) / 32;
-  static constexpr int kSumSteps = kForwardKeys * static_cast<int>(sizeof(Element)) / 32;
+  static constexpr int kSumSteps = kKeys * static_cast<int>(sizeof(Element)) / 32;
 };
 
 /// (tile, head) slots that blocks share, heads outermost: those who read the same keys work at about the same time.
@@ -55,10 +75,10 @@ struct ForwardGrid {
 };
 
 /// Key tiles that a tile of queries sees, numbered as in their document.
-template <int kQueries, ForwardForm kForm>
+template <int kQueries, int kKeys, ForwardForm kForm>
 class KeyWalk {
  public:
-  using Run = MetRows<kQueries, kForwardKeys>;
+  using Run = MetRows<kQueries, kKeys>;
 
   __device__ void find(const AttentionArguments& arguments, const DocumentTileOf<kQueries>& at, int /*half*/) {
     late_ = {.begin = at.begin, .band = {.length = at.length, .window = arguments.window}};
@@ -69,11 +89,10 @@ class KeyWalk {
   __device__ Run run(int /*number*/) const { return late_; }
   __device__ int tile(int number) const { return number; }
   /// The last number of which a query up to `last_query` sees something.
-  __device__ int last_seen(int last_query) const { return late_.band.last_key(last_query) / kForwardKeys; }
+  __device__ int last_seen(int last_query) const { return late_.band.last_key(last_query) / kKeys; }
   /// Numbers whose keys are all seen by those of 64 queries that exist.
   __device__ TileRange unmasked(int first_query) const {
-    return {.begin = (late_.band.first_key(first_query + 63) + kForwardKeys - 1) / kForwardKeys,
-            .end = (first_query + 1) / kForwardKeys};
+    return {.begin = (late_.band.first_key(first_query + 63) + kKeys - 1) / kKeys, .end = (first_query + 1) / kKeys};
   }
 
  private:
@@ -82,15 +101,15 @@ class KeyWalk {
 };
 
 /// Of a part: key tiles of the earlier chunk of keys from 0 on, and behind them those of the later one.
-template <int kQueries>
-class KeyWalk<kQueries, ForwardForm::kPart> {
+template <int kQueries, int kKeys>
+class KeyWalk<kQueries, kKeys, ForwardForm::kPart> {
  public:
-  using Run = MetRows<kQueries, kForwardKeys>;
+  using Run = MetRows<kQueries, kKeys>;
 
   __device__ void find(const AttentionArguments& arguments, const DocumentTileOf<kQueries>& at, int half) {
     border_ = late_shift_ = early_shift_ = end_ = 0;
     bool has_late = false;
-    for_each_key_run<true, kForwardKeys>(arguments, at, half, [&](const Run& run) {
+    for_each_key_run<true, kKeys>(arguments, at, half, [&](const Run& run) {
       const TileRange tiles = run.band.key_tiles(at.tile);
       if (tiles.begin == tiles.end) return;
       if (!has_late) {
@@ -123,12 +142,12 @@ class KeyWalk<kQueries, ForwardForm::kPart> {
 
 /// On 8-bit floats tiles begin where a group of exchanged values does: their first keys may be those of the document
 /// before, which nobody sees.
-template <int kQueries>
-class KeyWalk<kQueries, ForwardForm::kFp8> {
+template <int kQueries, int kKeys>
+class KeyWalk<kQueries, kKeys, ForwardForm::kFp8> {
  public:
   struct Run {
     int begin = 0;
-    EarlyBandOf<kQueries, kForwardKeys> band;
+    EarlyBandOf<kQueries, kKeys> band;
   };
 
   __device__ void find(const AttentionArguments& arguments, const DocumentTileOf<kQueries>& at, int /*half*/) {
@@ -141,7 +160,7 @@ class KeyWalk<kQueries, ForwardForm::kFp8> {
   __device__ TileRange range() const { return range_; }
   __device__ Run run(int /*number*/) const { return run_; }
   __device__ int tile(int number) const { return number; }
-  __device__ int last_seen(int last_query) const { return run_.band.last_key(last_query) / kForwardKeys; }
+  __device__ int last_seen(int last_query) const { return run_.band.last_key(last_query) / kKeys; }
   __device__ TileRange unmasked(int first_query) const { return run_.band.unmasked_tiles(first_query, 64); }
 
  private:
@@ -172,7 +191,8 @@ __device__ void clear_out(const AttentionArguments& arguments, const Tile& at, i
   }
 }
 
-/// A tile of queries of one head, and the keys that it sees.
+/// A tile of queries of one head, and the keys that it sees. Two are known at a time, whether or not there is room for
+/// the queries of both.
 template <int kHeadDim, ForwardForm kForm>
 struct ForwardWork {
   using Shape = ForwardShape<kHeadDim, kForm>;
@@ -180,13 +200,21 @@ struct ForwardWork {
   DocumentTileOf<Shape::kQueries> at;
   int first = 0, rows = 0;  ///< of `at`
   int head = 0;
-  KeyWalk<Shape::kQueries, kForm> walk;
+  KeyWalk<Shape::kQueries, Shape::kKeys, kForm> walk;
 
   /// The row of the first key of a tile.
-  __device__ int first_key(int number) const { return walk.run(number).begin + walk.tile(number) * kForwardKeys; }
+  __device__ int first_key(int number) const { return walk.run(number).begin + walk.tile(number) * Shape::kKeys; }
   /// Whether it sees keys; else its output is to be cleared.
   __device__ bool sees() const { return at.document >= 0 && (!Shape::kIsPart || walk.range().end > 0); }
 };
+
+/// Where work is posted: with one tile of queries, turn by turn in two places, since that tile is handed back before
+/// the output is written.
+inline constexpr int kForwardWorkPlaces = 2;
+template <int kQueryStages>
+constexpr int work_place(PipelineState<kQueryStages> state) {
+  return kQueryStages == 1 ? static_cast<int>(state.phase) : state.stage;
+}
 
 /// What a block works on, one after another: whoever is done draws the next slot.
 template <int kHeadDim, ForwardForm kForm>

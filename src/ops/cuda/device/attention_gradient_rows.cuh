@@ -57,21 +57,29 @@ __device__ inline int first_key_tile_of_part(const AttentionArguments& arguments
   return key < sight.num_keys ? key / kGradientKeyTile : kNoKeyTile;
 }
 
-/// sum over d of dout * out, the same in the kHeadDim / 8 neighbouring threads of a row.
+/// Neighbouring threads of a row, a power of two: each reads one piece of 8 columns, or of heads of 96 three.
+template <int kHeadDim>
+inline constexpr int kThreadsOfRow = kHeadDim / 8 & -(kHeadDim / 8);
+
+/// sum over d of dout * out, the same in all threads of a row.
 template <int kHeadDim>
 __device__ float row_delta(const AttentionArguments& arguments, int64_t token, int head) {
+  constexpr int kThreads = kThreadsOfRow<kHeadDim>;
   float sum = 0;
   if (token < arguments.num_tokens) {
-    const int column = static_cast<int>(threadIdx.x) % (kHeadDim / 8) * 8;
+    const int column = static_cast<int>(threadIdx.x) % kThreads * 8;
     const int64_t start = token * arguments.out_stride() + head * kHeadDim + column;
-    float out[8];
-    float dout[8];
-    load_floats(static_cast<const bf16*>(arguments.out) + start, out);
-    load_floats(static_cast<const bf16*>(arguments.dout) + start, dout);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) sum += out[i] * dout[i];
+    for (int piece = 0; piece < kHeadDim; piece += kThreads * 8) {
+      float out[8];
+      float dout[8];
+      load_floats(static_cast<const bf16*>(arguments.out) + start + piece, out);
+      load_floats(static_cast<const bf16*>(arguments.dout) + start + piece, dout);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sum += out[i] * dout[i];
+    }
   }
-  return warp_sum<kHeadDim / 8>(sum);
+  return warp_sum<kThreads>(sum);
 }
 
 /// Statistics of one tile and the head of block `slot` among those that are on; the tile's sights; clears turns and
@@ -80,7 +88,7 @@ template <int kHeadDim, bool kIsPart>
 __device__ void prepare_gradient_rows(const AttentionArguments& arguments, const DocumentTable& table,
                                       const GradientBuffers& buffers, int tile, int slot, bool clears_sum) {
   constexpr int kQueries = gradient_query_tile(kHeadDim);
-  constexpr int kThreadsPerRow = kHeadDim / 8;
+  constexpr int kThreadsPerRow = kThreadsOfRow<kHeadDim>;
   const int thread = static_cast<int>(threadIdx.x);
   const int head = arguments.query_head(slot);
   const int64_t item = int64_t{head} * tiles_of<kQueries>(arguments.num_tokens) + tile;
@@ -116,17 +124,19 @@ __device__ void prepare_gradient_rows(const AttentionArguments& arguments, const
     if (slot == 0 && tile == 0) *buffers.ticket = 0;
   }
   if (!clears_sum) return;
-  float4* const sum = reinterpret_cast<float4*>(buffers.dqueries + item * kGradientTileFloats);
-  for (int i = thread; i < kGradientTileFloats / 4; i += kGradientRowThreads) sum[i] = make_float4(0, 0, 0, 0);
+  float4* const sum = reinterpret_cast<float4*>(buffers.dqueries + item * gradient_tile_floats(kHeadDim));
+  for (int i = thread; i < gradient_tile_floats(kHeadDim) / 4; i += kGradientRowThreads)
+    sum[i] = make_float4(0, 0, 0, 0);
 }
 
 /// Where four neighbouring numbers of a query tile's sum belong: two here, two eight rows below.
 template <int kHeadDim>
 __device__ GradientFragment sum_fragment(int quad) {
-  constexpr int kHalf = kGradientTileFloats / 8;
+  using Shape = GradientShape<kHeadDim>;
+  constexpr int kHalf = Shape::kTileFloats / 8;
   const GradientFragment at = gradient_fragment(quad % kHalf);
-  return {.row = at.row + (kHeadDim == 64 ? quad / kHalf * 64 : 0),
-          .column = at.column + (kHeadDim == 64 ? 0 : quad / kHalf * 64)};
+  return {.row = at.row + (Shape::kHalvesQueries ? quad / kHalf * 64 : 0),
+          .column = at.column + (Shape::kHalvesQueries ? 0 : quad / kHalf * Shape::kDqueryColumns)};
 }
 
 /// Shared memory of finish_gradient_rows: a query tile in rows.
@@ -147,11 +157,11 @@ __device__ void finish_gradient_rows(const AttentionArguments& arguments, const 
   const int thread = static_cast<int>(threadIdx.x);
   const int head = arguments.query_head(slot);
   const int64_t item = int64_t{head} * tiles_of<kQueries>(arguments.num_tokens) + tile;
-  const float4* const sum = reinterpret_cast<const float4*>(buffers.dqueries + item * kGradientTileFloats);
+  const float4* const sum = reinterpret_cast<const float4*>(buffers.dqueries + item * gradient_tile_floats(kHeadDim));
   const int rows = document_rows(table) - tile * kQueries;
   if (rows > 0) {
 #pragma unroll
-    for (int i = 0; i < kGradientTileFloats / 4 / kGradientRowThreads; ++i) {
+    for (int i = 0; i < gradient_tile_floats(kHeadDim) / 4 / kGradientRowThreads; ++i) {
       const int quad = i * kGradientRowThreads + thread;
       const GradientFragment at = sum_fragment<kHeadDim>(quad);
       const float4 value = sum[quad];
@@ -184,14 +194,14 @@ __device__ void add_gradient_rows(const AttentionArguments& arguments, const Doc
   if (!has_sum && !arguments.first) return;
   const int head = arguments.query_head(slot);
   const int64_t item = int64_t{head} * tiles_of<kQueries>(arguments.num_tokens) + tile;
-  const float4* const sum = reinterpret_cast<const float4*>(buffers.dqueries + item * kGradientTileFloats);
+  const float4* const sum = reinterpret_cast<const float4*>(buffers.dqueries + item * gradient_tile_floats(kHeadDim));
   const int first = tile * kQueries;
   const int written = arguments.num_tokens - first;
   const int summed =
       has_sum ? rows_of_rank(arguments, arguments.part.query_rank).before(document_rows(table)) - first : 0;
   float* const destination = arguments.dqueries + first * arguments.out_stride() + head * kHeadDim;
 #pragma unroll 4
-  for (int i = 0; i < kGradientTileFloats / 4 / kGradientRowThreads; ++i) {
+  for (int i = 0; i < gradient_tile_floats(kHeadDim) / 4 / kGradientRowThreads; ++i) {
     const int quad = i * kGradientRowThreads + static_cast<int>(threadIdx.x);
     const GradientFragment at = sum_fragment<kHeadDim>(quad);
     const float4 value = at.row < summed ? sum[quad] : make_float4(0, 0, 0, 0);

@@ -9,25 +9,41 @@ namespace litespark::cuda {
 
 /// A tile of bf16 in shared memory: panels of 64 columns one after another, rows of 128 bytes in each, 16-byte chunks
 /// exchanged within each 1024 bytes by the 128-byte swizzle. Its start is a multiple of 1024.
+///
+/// Columns that are not whole panels of 64 lie in narrower ones, of 32 or 16: rows of 64 or 32 bytes, with the swizzle
+/// of that width, which like the other spreads 8 rows over all banks. So a head of 96 takes the room of 96, and no
+/// column of its neighbour's is ever loaded. kRowBytes below is such a row.
 inline constexpr int kPanelColumns = 64;
 inline constexpr int kPanelRowBytes = 128;
 
-/// The 128-byte swizzle: a function of the address.
+/// The widest row of which `columns` of bf16 are a whole number.
+constexpr int panel_row_bytes(int columns) {
+  return columns % 64 == 0 ? 128 : columns % 32 == 0 ? 64 : 32;
+}
+
+/// The swizzle of rows of `row_bytes`: a function of the address.
+constexpr uint32_t swizzled(uint32_t byte, int row_bytes) {
+  return byte ^ (((byte >> 7) & static_cast<uint32_t>(row_bytes / 16 - 1)) << 4);
+}
 constexpr uint32_t swizzled_128(uint32_t byte) {
-  return byte ^ (((byte >> 7) & 7u) << 4);
+  return swizzled(byte, 128);
 }
 
-/// Byte of element (row, column) in a tile of `rows` rows, as a copy of 64 x rows boxes leaves it.
+/// Byte of element (row, column) in a tile of `rows` rows, as a copy of boxes of `rows` rows leaves it.
+template <int kRowBytes = kPanelRowBytes>
 constexpr uint32_t panel_byte(int rows, int row, int column) {
-  const int panel = column / kPanelColumns;
-  return static_cast<uint32_t>(panel * rows * kPanelRowBytes) +
-         swizzled_128(static_cast<uint32_t>(row * kPanelRowBytes + column % kPanelColumns * 2));
+  constexpr int kColumns = kRowBytes / 2;
+  const int panel = column / kColumns;
+  return static_cast<uint32_t>(panel * rows * kRowBytes) +
+         swizzled(static_cast<uint32_t>(row * kRowBytes + column % kColumns * 2), kRowBytes);
 }
 
-/// Shared-memory matrix descriptor with the 128-byte swizzle. `leading` and `stride` in bytes.
+/// Shared-memory matrix descriptor with the swizzle of kRowBytes. `leading` and `stride` in bytes.
+template <int kRowBytes = kPanelRowBytes>
 constexpr uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t stride) {
+  constexpr uint64_t kSwizzle = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
   return uint64_t{(address & 0x3ffffu) >> 4} | uint64_t{leading >> 4} << 16 | uint64_t{stride >> 4} << 32 |
-         uint64_t{1} << 62;
+         kSwizzle << 62;
 }
 
 /// The descriptor of a place `bytes` further on: one addition in a loop over steps.
@@ -36,20 +52,38 @@ constexpr uint64_t advance_descriptor(uint64_t descriptor, uint32_t bytes) {
 }
 
 /// Bytes between groups of 8 rows: the stride offset of every descriptor here.
-inline constexpr uint32_t kRowGroupBytes = 8 * kPanelRowBytes;
+template <int kRowBytes>
+constexpr uint32_t row_group_bytes() {
+  return 8 * kRowBytes;
+}
+inline constexpr uint32_t kRowGroupBytes = row_group_bytes<kPanelRowBytes>();
 
 /// K-major use (the tile's rows are m or n, its columns k): offset of columns 16 `step` .. + 15.
+template <int kRowBytes = kPanelRowBytes>
 constexpr uint32_t k_major_offset(int rows, int step) {
-  return static_cast<uint32_t>(step / 4 * rows * kPanelRowBytes + step % 4 * 32);
+  constexpr int kSteps = kRowBytes / 32;
+  return static_cast<uint32_t>(step / kSteps * rows * kRowBytes + step % kSteps * 32);
 }
 
 /// MN-major use (the tile's rows are k, its columns n): offset of rows 16 `step` .. + 15, and the leading offset, from
 /// one panel of n to the next.
+template <int kRowBytes = kPanelRowBytes>
 constexpr uint32_t mn_major_offset(int step) {
-  return static_cast<uint32_t>(step * 16 * kPanelRowBytes);
+  return static_cast<uint32_t>(step * 16 * kRowBytes);
 }
+template <int kRowBytes = kPanelRowBytes>
 constexpr uint32_t mn_major_leading(int rows) {
-  return static_cast<uint32_t>(rows * kPanelRowBytes);
+  return static_cast<uint32_t>(rows * kRowBytes);
+}
+
+/// Descriptors of a tile's first step in either use.
+template <int kRowBytes = kPanelRowBytes>
+constexpr uint64_t k_major_descriptor(uint32_t address) {
+  return matrix_descriptor<kRowBytes>(address, 0, row_group_bytes<kRowBytes>());
+}
+template <int kRowBytes = kPanelRowBytes>
+constexpr uint64_t mn_major_descriptor(uint32_t address, int rows) {
+  return matrix_descriptor<kRowBytes>(address, mn_major_leading<kRowBytes>(rows), row_group_bytes<kRowBytes>());
 }
 
 /// Accumulator `index` of a lane in warp `warp` of the warpgroup: 64 rows.
@@ -71,8 +105,10 @@ constexpr int stmatrix_column(int lane) {
 
 /// From panel_byte of some row and one of its first 16 columns to the byte 16 `step` columns further on: an exclusive
 /// or instead of a new address, whatever the row.
+template <int kRowBytes = kPanelRowBytes>
 constexpr uint32_t advance_columns(uint32_t byte, int rows, int step) {
-  return (byte ^ static_cast<uint32_t>(step % 4 * 32)) + static_cast<uint32_t>(step / 4 * rows * kPanelRowBytes);
+  constexpr int kSteps = kRowBytes / 32;
+  return (byte ^ static_cast<uint32_t>(step % kSteps * 32)) + static_cast<uint32_t>(step / kSteps * rows * kRowBytes);
 }
 
 /// Where element `half` of A register `index` (0..3) lies in the 64 x 16 operand.
@@ -83,9 +119,9 @@ constexpr int a_register_column(int lane, int index, int half) {
   return 2 * (lane % 4) + 8 * (index / 2) + half;
 }
 
-/// A 64 x 64 block of accumulators as the two warpgroups of the attention backward write it: float `element` of thread
-/// t's four is accumulator 4 c + element, and the four lie at float 4 (128 c + t). Every access is 16 bytes a thread,
-/// side by side.
+/// Accumulators of 64 rows as each warpgroup of the attention backward writes them: float `element` of thread t's four
+/// is accumulator 4 c + element, and the four lie at float 4 (128 c + t). Every access is 16 bytes a thread, side by
+/// side.
 struct GradientFragment {
   int row = 0;     ///< of accumulators 4 c and 4 c + 1; 4 c + 2 and 4 c + 3 are 8 rows further down
   int column = 0;  ///< of accumulators 4 c and 4 c + 2; the others are one to the right

@@ -38,13 +38,15 @@ __device__ Shared& align_shared(unsigned char* raw) {
   return *reinterpret_cast<Shared*>(raw + ((1024 - address % 1024) % 1024));
 }
 
-/// Starts the copy of kRows rows of kColumns elements, those of a head, whose bytes the caller has announced on `full`.
-template <int kRows, int kColumns, class Element>
+/// Starts the copy of kRows rows of kColumns elements, those of a head, in panels of kRowBytes, whose bytes the caller
+/// has announced on `full`.
+template <int kRows, int kColumns, int kRowBytes = kPanelRowBytes, class Element>
 __device__ void load_rows(Element* tile, const CUtensorMap& map, BoxCoordinate at, uint64_t* full) {
-  constexpr int kAcross = kPanelRowBytes / static_cast<int>(sizeof(Element));
+  constexpr int kAcross = kRowBytes / static_cast<int>(sizeof(Element));
+  static_assert(kColumns % kAcross == 0 && kRows * kRowBytes % 1024 == 0, "whole panels, each on its alignment");
 #pragma unroll
   for (int panel = 0; panel < kColumns / kAcross; ++panel) {
-    load_box(shared_address(tile) + static_cast<uint32_t>(panel * kRows * kPanelRowBytes), map,
+    load_box(shared_address(tile) + static_cast<uint32_t>(panel * kRows * kRowBytes), map,
              {.column = at.column + panel * kAcross, .row = at.row}, shared_address(full));
   }
 }
@@ -56,14 +58,15 @@ __device__ inline void release(uint64_t* barrier) {
 }
 
 /// Writes a warp's 16 rows of accumulators, times `factor` of rows 0..7 and 8..15 of each lane, through its own 16 rows
-/// (from `staging` on) of a tile of kTileRows rows, which nobody reads any more. Rows from `rows` on are left alone.
-template <int kTileRows, int kHeadDim>
+/// (from `staging` on) of a tile of kTileRows rows in panels of kRowBytes, which nobody reads any more. Rows from
+/// `rows` on are left alone.
+template <int kTileRows, int kHeadDim, int kRowBytes = kPanelRowBytes>
 __device__ void store_accumulators(bf16* destination, int64_t stride, int rows, const float (&sum)[kHeadDim / 2],
                                    const float (&factor)[2], unsigned char* staging) {
   const int lane = unknown_value(static_cast<int>(threadIdx.x) % kWarpSize);
 #pragma unroll
   for (int i = 0; i < kHeadDim / 2; i += 2) {
-    const uint32_t at = panel_byte(kTileRows, accumulator_row(0, lane, i), accumulator_column(lane, i));
+    const uint32_t at = panel_byte<kRowBytes>(kTileRows, accumulator_row(0, lane, i), accumulator_column(lane, i));
     const float scale = factor[i / 2 % 2];
     *reinterpret_cast<uint32_t*>(staging + at) = pack_bf16(sum[i] * scale, sum[i + 1] * scale);
   }
@@ -76,12 +79,34 @@ __device__ void store_accumulators(bf16* destination, int64_t stride, int rows, 
     const int column = chunk % kChunks * 8;
     if (row < rows) {
       *reinterpret_cast<uint4*>(destination + row * stride + column) =
-          *reinterpret_cast<const uint4*>(staging + panel_byte(kTileRows, row, column));
+          *reinterpret_cast<const uint4*>(staging + panel_byte<kRowBytes>(kTileRows, row, column));
     }
   }
 }
 
-/// The same in f32, times one factor, straight from registers.
+/// The same straight from registers, for a tile that has no place to spare: lanes in pairs exchange what makes their
+/// four columns neighbours, so that every 32 bytes of a row are written at once.
+template <int kHeadDim>
+__device__ void store_accumulators(bf16* destination, int64_t stride, int rows, const float (&sum)[kHeadDim / 2],
+                                   const float (&factor)[2]) {
+  const int lane = unknown_value(static_cast<int>(threadIdx.x) % kWarpSize);
+  const bool is_odd = lane % 2 != 0;
+  bf16* const first = destination + accumulator_row(0, lane, 0) * stride + 8 * (lane % 2) + 4 * (lane % 4 / 2);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int i = 2 * half; i < kHeadDim / 2; i += 8) {
+      const uint32_t left = pack_bf16(sum[i] * factor[half], sum[i + 1] * factor[half]);
+      const uint32_t right = pack_bf16(sum[i + 4] * factor[half], sum[i + 5] * factor[half]);
+      const uint32_t other = __shfl_xor_sync(kFullWarp, is_odd ? left : right, 1);
+      if (accumulator_row(0, lane, i) >= rows) continue;
+      *reinterpret_cast<uint2*>(first + 8 * half * stride + accumulator_column(0, i)) =
+          is_odd ? make_uint2(other, right) : make_uint2(left, other);
+    }
+  }
+}
+
+/// The same in f32, times one factor.
 template <int kHeadDim>
 __device__ void store_accumulators(float* destination, int64_t stride, int rows, const float (&sum)[kHeadDim / 2],
                                    float factor) {

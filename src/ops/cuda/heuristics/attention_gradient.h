@@ -15,12 +15,14 @@ namespace litespark::cuda {
 /// that short documents and odd lengths cost no tiles of their own.
 inline constexpr int kGradientKeyTile = 128;
 
-/// Queries of a step. A block then holds the same bytes for both head sizes, and a query tile's gradient has
-/// kGradientTileFloats elements.
+/// Queries of a step: as many as registers hold the scores of.
 constexpr int gradient_query_tile(int head_dim) {
   return head_dim == 64 ? 128 : 64;
 }
-inline constexpr int kGradientTileFloats = 128 * 64;
+/// Elements of a query tile's gradient.
+constexpr int gradient_tile_floats(int head_dim) {
+  return gradient_query_tile(head_dim) * head_dim;
+}
 
 /// Which rows of queries may see which rows of keys at all, by their order in the micro-batch; documents and windows
 /// leave some of these. Of whole attention, or of a part that context ranks share: there, every key that some query may
@@ -131,7 +133,7 @@ inline constexpr int kNoKeyTile = -1;
 
 /// Byte offsets of the parts of the scratch, each a multiple of 256; linear in the tokens.
 struct GradientScratch {
-  int64_t dqueries = 0;        ///< f32 [H, query tiles, kGradientTileFloats], in the order of gradient_fragment
+  int64_t dqueries = 0;        ///< f32 [H, query tiles, gradient_tile_floats], in the order of gradient_fragment
   int64_t statistics = 0;      ///< f32 [H, query tiles, 2, rows]: log-sum-exp times log2(e), then delta
   int64_t last_query = 0;      ///< i32 [N]: the last row that sees this key
   int64_t first_key_tile = 0;  ///< i32 [query tiles]: the first key tile that the tile sees, or kNoKeyTile
@@ -150,7 +152,7 @@ constexpr GradientScratch gradient_scratch(int64_t num_tokens, int num_heads, in
     end += (elements * 4 + 255) / 256 * 256;
     return start;
   };
-  scratch.dqueries = take(num_heads * query_tiles * kGradientTileFloats);
+  scratch.dqueries = take(num_heads * query_tiles * gradient_tile_floats(head_dim));
   scratch.statistics = take(num_heads * query_tiles * 2 * query_tile);
   scratch.last_query = take(num_tokens);
   scratch.first_key_tile = take(query_tiles);

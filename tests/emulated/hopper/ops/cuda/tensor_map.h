@@ -13,6 +13,7 @@ struct MatrixMapRequest {
   int64_t rows = 0;
   int64_t columns = 0;
   int box_rows = 0;
+  int box_row_bytes = 128;
   DType dtype = DType::kBF16;
 };
 
@@ -21,7 +22,7 @@ inline CUtensorMap make_matrix_map(const MatrixMapRequest& request) {
   if (request.columns * element_bytes % 16 != 0) {
     throw InternalError("tensor map", "rows are not whole 16-byte pieces", request.columns, "16 bytes");
   }
-  return {request.data, request.rows, request.columns, request.box_rows, element_bytes};
+  return {request.data, request.rows, request.columns, request.box_rows, request.box_row_bytes, element_bytes};
 }
 
 }  // namespace litespark::cuda

@@ -13,7 +13,7 @@
 struct CUtensorMap {
   const void* data = nullptr;
   int64_t rows = 0, columns = 0;
-  int box_rows = 0;
+  int box_rows = 0, box_row_bytes = litespark::cuda::kPanelRowBytes;
   int element_bytes = 2;
 };
 
@@ -39,7 +39,7 @@ struct BoxCoordinate {
 };
 
 inline void load_box(uint32_t destination, const CUtensorMap& map, BoxCoordinate at, uint32_t barrier) {
-  const int bytes = map.box_rows * kPanelRowBytes;
+  const int bytes = map.box_rows * map.box_row_bytes;
   if (destination % 1024 != 0 || destination + static_cast<uint32_t>(bytes) > emulated::kSharedBytes) {
     emulated::fail("a box outside of shared memory or off its alignment");
   }
@@ -47,11 +47,12 @@ inline void load_box(uint32_t destination, const CUtensorMap& map, BoxCoordinate
   emulated::later([=, map = map] {
     for (int row = 0; row < map.box_rows; ++row) {
       const int64_t source_row = at.row + row;
-      for (int byte = 0; byte < kPanelRowBytes; ++byte) {
+      for (int byte = 0; byte < map.box_row_bytes; ++byte) {
         const int64_t source_byte = int64_t{at.column} * map.element_bytes + byte;
         const int64_t row_bytes = map.columns * map.element_bytes;
         const bool exists = source_row >= 0 && source_row < map.rows && source_byte < row_bytes;
-        emulated::shared_memory()[swizzled_128(destination + static_cast<uint32_t>(row * kPanelRowBytes + byte))] =
+        const uint32_t to = destination + static_cast<uint32_t>(row * map.box_row_bytes + byte);
+        emulated::shared_memory()[swizzled(to, map.box_row_bytes)] =
             exists ? static_cast<const unsigned char*>(map.data)[source_row * row_bytes + source_byte] : 0;
       }
     }

@@ -38,16 +38,26 @@ inline void store_matrix(uint32_t address, const uint32_t (&registers)[4]) {
   }
 }
 
-/// Element (mn, k) of the operand that a descriptor points at (PTX ISA, canonical layouts of the 128-byte swizzle).
+/// Bytes of a row in the layout that a descriptor names.
+inline int descriptor_row_bytes(uint64_t descriptor) {
+  const int swizzle = static_cast<int>(descriptor >> 62);
+  if (swizzle == 0) emulated::fail("a descriptor without a swizzle");
+  return 256 >> swizzle;
+}
+
+/// Element (mn, k) of the operand that a descriptor points at (PTX ISA, canonical layouts of the swizzles).
 inline float operand(uint64_t descriptor, bool mn_major, int mn, int k) {
   const uint32_t start = static_cast<uint32_t>(descriptor & 0x3fff) << 4;
   const uint32_t leading = static_cast<uint32_t>(descriptor >> 16 & 0x3fff) << 4;
   const uint32_t stride = static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4;
-  const uint32_t byte = mn_major ? static_cast<uint32_t>(mn / 64) * leading + static_cast<uint32_t>(k / 8) * stride +
-                                       static_cast<uint32_t>(k % 8 * 128 + mn % 64 * 2)
-                                 : static_cast<uint32_t>(mn / 8) * stride + static_cast<uint32_t>(mn % 8 * 128 + k * 2);
+  const int row = descriptor_row_bytes(descriptor);
+  const int across = row / 2;
+  const uint32_t byte = mn_major
+                            ? static_cast<uint32_t>(mn / across) * leading + static_cast<uint32_t>(k / 8) * stride +
+                                  static_cast<uint32_t>(k % 8 * row + mn % across * 2)
+                            : static_cast<uint32_t>(mn / 8) * stride + static_cast<uint32_t>(mn % 8 * row + k * 2);
   bf16 value;
-  std::memcpy(&value, emulated::shared_memory() + swizzled_128(start + byte), 2);
+  std::memcpy(&value, emulated::shared_memory() + swizzled(start + byte, row), 2);
   return to_float(value);
 }
 
