@@ -2,7 +2,6 @@
 #include "model/executor.h"
 
 #include <algorithm>
-#include <type_traits>
 
 namespace litespark {
 namespace {
@@ -53,16 +52,6 @@ GroupPlace place_in(op::CommGroup group, const Program& program) {
     case op::CommGroup::kWorld: return place(options.world_ranks(), 0);
   }
   throw InternalError("executor", "unknown group of ranks", static_cast<int>(group), "a CommGroup");
-}
-
-/// Whether the op begins or awaits what goes on beside the ops around it: a graph would have to hold both ends.
-bool runs_beside_others(const op::AnyOp<Tensor>& any) {
-  return std::visit(
-      []<class Op>(const Op&) {
-        return op::Communication<Op> || std::is_same_v<Op, op::OffloadStore<Tensor>> ||
-               std::is_same_v<Op, op::OffloadFetch<Tensor>> || std::is_same_v<Op, op::OffloadWait<Tensor>>;
-      },
-      any);
 }
 
 /// The rank that is so many places further; the first comes behind the last.
@@ -142,7 +131,7 @@ Executor::BoundPhase& Executor::bound(Phase phase) {
 }
 
 void Executor::run_op(const BoundPhase& bound_phase, size_t index) {
-  last_issued_ = {.phase = &bound_phase, .begin = index, .end = index + 1};
+  last_issued_ = {.phase = &bound_phase, .op = index};
   try {
     std::visit(
         [&]<class Op>(const Op& op) {
@@ -203,24 +192,18 @@ void Executor::communicate(const op::CommWait<Tensor>& op) {
   if (is_timed) wait_timer_->mark();
 }
 
-void Executor::run_ops(const BoundPhase& bound_phase, size_t begin, size_t end) {
-  for (size_t index = begin; index < end; ++index) run_op(bound_phase, index);
+void Executor::run_ops(const BoundPhase& bound_phase) {
+  for (size_t index = 0; index < bound_phase.ops.size(); ++index) run_op(bound_phase, index);
 }
 
 std::string Executor::last_issued_text() const {
   if (last_issued_.phase == nullptr) return "before the first op";
-  const std::vector<TapeEntry>& entries = program_.tape(last_issued_.phase->phase)->entries();
-  const auto op_text = [&](size_t index) {
-    const TapeEntry& entry = entries[index];
-    std::string text = std::string(op_name(entry.op)) + " of " + std::string(entry.scope);
-    if (entry.layer >= 0) text += ", layer " + std::to_string(entry.layer);
-    return text;
-  };
-  const std::string phase(phase_name(last_issued_.phase->phase));
-  const auto [_, begin, end] = last_issued_;
-  if (end == begin + 1) return phase + ": " + op_text(begin);
-  if (end - begin == entries.size()) return phase;
-  return phase + ": " + op_text(begin) + " to " + op_text(end - 1);
+  std::string phase(phase_name(last_issued_.phase->phase));
+  if (last_issued_.is_whole_phase) return phase;
+  const TapeEntry& entry = program_.tape(last_issued_.phase->phase)->entries()[last_issued_.op];
+  std::string text = phase + ": " + std::string(op_name(entry.op)) + " of " + std::string(entry.scope);
+  if (entry.layer >= 0) text += ", layer " + std::to_string(entry.layer);
+  return text;
 }
 
 void Executor::rethrow_late(const DeviceError& error) const {
@@ -235,49 +218,21 @@ void Executor::run(Phase phase) {
     return;
   }
   if (debug_sync_) {
-    run_ops(bound_phase, 0, bound_phase.ops.size());
+    run_ops(bound_phase);
     return;
   }
-  if (!bound_phase.was_run) {
-    run_ops(bound_phase, 0, bound_phase.ops.size());
-    bound_phase.was_run = true;
-    return;
+  const bool is_recorded = bound_phase.can_be_captured && (!bound_phase.meets_ranks || records_communication_);
+  if (bound_phase.was_run && is_recorded && !bound_phase.graph && !bound_phase.ops.empty()) {
+    bound_phase.graph = backend_.capture([&] { run_ops(bound_phase); });
+    bound_phase.can_be_captured = bound_phase.graph != nullptr;
   }
-  if (bound_phase.stretches.empty()) record(bound_phase);
-  for (const Stretch& stretch : bound_phase.stretches) {
-    if (!stretch.graph) {
-      run_ops(bound_phase, stretch.begin, stretch.end);
-      continue;
-    }
-    last_issued_ = {.phase = &bound_phase, .begin = stretch.begin, .end = stretch.end};
-    waiting([&] { stretch.graph->launch(); });
+  if (bound_phase.graph) {
+    last_issued_ = {.phase = &bound_phase, .is_whole_phase = true};
+    waiting([&] { bound_phase.graph->launch(); });
+  } else {
+    run_ops(bound_phase);
   }
-}
-
-std::vector<Executor::Stretch> Executor::cut(const BoundPhase& bound_phase) const {
-  const bool is_cut = bound_phase.meets_ranks && !records_communication_;
-  std::vector<Stretch> stretches;
-  bool goes_on = false;
-  for (size_t index = 0; index < bound_phase.ops.size(); ++index) {
-    const bool is_outside = is_cut && runs_beside_others(bound_phase.ops[index]);
-    if (goes_on && !is_outside) {
-      ++stretches.back().end;
-    } else {
-      stretches.push_back({.begin = index, .end = index + 1, .graph = nullptr});
-    }
-    goes_on = !is_outside;
-  }
-  return stretches;
-}
-
-void Executor::record(BoundPhase& bound_phase) {
-  bound_phase.stretches = cut(bound_phase);
-  const bool is_whole = bound_phase.stretches.size() == 1;
-  for (Stretch& stretch : bound_phase.stretches) {
-    // Where there are several, one op is as soon started by itself.
-    if (!is_whole && stretch.end == stretch.begin + 1) continue;
-    stretch.graph = backend_.capture([&] { run_ops(bound_phase, stretch.begin, stretch.end); });
-  }
+  bound_phase.was_run = true;
 }
 
 void Executor::run_observed(const BoundPhase& bound_phase) {

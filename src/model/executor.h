@@ -46,8 +46,7 @@ class Executor {
   int64_t allocated_bytes() const;
 
   /// Runs a phase. On devices with graphs its ops are recorded after their first run and started together from then on,
-  /// unless somebody observes them; where ranks meet, the ops between two calls are. Throws InternalError when the
-  /// program has no such phase.
+  /// unless somebody observes them. Throws InternalError when the program has no such phase.
   void run(Phase phase);
   void set_observer(OpObserver* observer) { observer_ = observer; }
   /// Whether phases in which ranks meet are recorded like others, for communicators whose calls can be. Default: not.
@@ -98,33 +97,24 @@ class Executor {
   }
 
  private:
-  /// Ops [begin, end) of a phase, started together where there is a graph of them.
-  struct Stretch {
-    size_t begin = 0;
-    size_t end = 0;
-    std::unique_ptr<CapturedGraph> graph;
-  };
-
   struct BoundPhase {
     Phase phase;
     std::vector<op::AnyOp<Tensor>> ops;
-    std::vector<Stretch> stretches;  ///< all ops, from the second run on
-    bool was_run = false;            ///< kernels are loaded and libraries warm: it may be recorded
-    bool meets_ranks = false;        ///< has calls of the communicator
+    std::unique_ptr<CapturedGraph> graph;
+    bool was_run = false;  ///< kernels are loaded and libraries warm: it may be recorded
+    bool can_be_captured = true;
+    bool meets_ranks = false;  ///< has calls of the communicator
   };
 
   /// What an error that is noticed late is held against.
   struct Issued {
     const BoundPhase* phase = nullptr;
-    size_t begin = 0;
-    size_t end = 0;  ///< of ops that were started as one graph
+    size_t op = 0;
+    bool is_whole_phase = false;  ///< started as one graph
   };
 
   BoundPhase& bound(Phase phase);
-  /// The phase as one stretch, or cut at what no graph may hold.
-  std::vector<Stretch> cut(const BoundPhase& bound_phase) const;
-  void record(BoundPhase& bound_phase);
-  void run_ops(const BoundPhase& bound_phase, size_t begin, size_t end);
+  void run_ops(const BoundPhase& bound_phase);
   void run_observed(const BoundPhase& bound_phase);
   void run_op(const BoundPhase& bound_phase, size_t index);
   void bind_phase(Phase phase, const Tape& tape);

@@ -61,29 +61,6 @@ class FaultyBackend::WaitingReader final : public SideReader {
   std::unique_ptr<SideReader> reader_;
 };
 
-class FaultyBackend::Graph final : public CapturedGraph {
- public:
-  explicit Graph(FaultyBackend& backend) : backend_(backend) {}
-  void launch() override {
-    ++backend_.graphs_run_;
-    backend_.ops_run_in_graphs_ += std::ssize(ops);
-    for (const std::function<void()>& op : ops) op();
-  }
-  std::vector<std::function<void()>> ops;
-
- private:
-  FaultyBackend& backend_;
-};
-
-std::unique_ptr<CapturedGraph> FaultyBackend::capture(const std::function<void()>& body) {
-  if (!faults_.has_graphs) return inner_->capture(body);
-  auto graph = std::make_unique<Graph>(*this);
-  recorded_ = &graph->ops;
-  body();
-  recorded_ = nullptr;
-  return graph;
-}
-
 std::unique_ptr<SideReader> FaultyBackend::make_side_reader() {
   return std::make_unique<WaitingReader>(*this);
 }

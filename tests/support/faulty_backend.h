@@ -46,7 +46,6 @@ struct Faults {
   /// Side reads wait (ten seconds at most) until so many ops have run: a save that would hold up the ops fails.
   int64_t side_reads_wait_for_ops = 0;
   bool reads_late = false;  ///< asynchronous reads are done only when somebody waits for them
-  bool has_graphs = false;  ///< ops can be recorded, as on a GPU
 };
 
 class FaultyBackend final : public RunsAny<FaultyBackend, op::AnyOp<Tensor>> {
@@ -58,9 +57,6 @@ class FaultyBackend final : public RunsAny<FaultyBackend, op::AnyOp<Tensor>> {
   /// Faults that really happened since then.
   int64_t planted() const { return planted_; }
   int64_t ops_run() const { return ops_run_; }
-  /// Graphs started, and ops that ran in them; the latter count among ops_run() too.
-  int64_t graphs_run() const { return graphs_run_; }
-  int64_t ops_run_in_graphs() const { return ops_run_in_graphs_; }
   /// "matmul_forward y": what the flipped bit belongs to.
   const std::string& flipped() const { return flipped_; }
 
@@ -77,17 +73,12 @@ class FaultyBackend final : public RunsAny<FaultyBackend, op::AnyOp<Tensor>> {
   std::unique_ptr<AsyncRead> make_async_read(int64_t bytes) override;
   std::unique_ptr<SideReader> make_side_reader() override;
   void synchronize() override;
-  std::unique_ptr<CapturedGraph> capture(const std::function<void()>& body) override;
   void prepare(const op::AnyOp<Tensor>& op) override { inner_->prepare(op); }
   std::map<std::string, std::string> tuning() const override { return inner_->tuning(); }
   void set_tuning(const std::map<std::string, std::string>& choices) override { inner_->set_tuning(choices); }
 
   template <class Op>
   void run_any(const Op& op) {
-    if (recorded_ != nullptr) {
-      recorded_->emplace_back([this, op] { run_any(op); });
-      return;
-    }
     if (!faults_.counts(std::string(Op::kName))) return inner_->run(op);
     const int64_t index = ops_run_++;
     before(index, Op::kName);
@@ -97,7 +88,6 @@ class FaultyBackend final : public RunsAny<FaultyBackend, op::AnyOp<Tensor>> {
 
  private:
   class LateRead;
-  class Graph;
   class WaitingReader;
   void before(int64_t index, std::string_view op);
   void throw_if_broken(const char* what) const;
@@ -125,9 +115,6 @@ class FaultyBackend final : public RunsAny<FaultyBackend, op::AnyOp<Tensor>> {
   std::unique_ptr<Backend> inner_;
   Faults faults_;
   std::atomic<int64_t> ops_run_ = 0;
-  std::vector<std::function<void()>>* recorded_ = nullptr;  ///< where ops go while they are recorded
-  int64_t graphs_run_ = 0;
-  int64_t ops_run_in_graphs_ = 0;
   int64_t planted_ = 0;
   std::atomic<bool> is_broken_ = false;  ///< sticky, as a CUDA context is after a fault
   std::string flipped_;

@@ -158,7 +158,6 @@ void on_ranks(int ranks, const RankedRun& run, const std::function<void(TinyRun&
     options.micro_batches = run.trainer.accumulation;
     options.take_place(communicator == nullptr ? 0 : communicator->rank());
     auto backend = make_cpu_backend({.threads = 1});
-    if (run.wrap) backend = run.wrap(std::move(backend));
     const UnpackedSizes unpacked(backend->sizes(), run.joins_swiglu);
     const BackendSizes& sizes = run.packs ? backend->sizes() : unpacked;
     return std::make_unique<TinyRun>(make_llama_program(run.config, options, sizes), run.batches, run.trainer,

@@ -16,8 +16,7 @@ struct RankedRun {
   TrainerOptions trainer = tiny_trainer_options();
   std::vector<Batch> batches;  ///< of the whole run, in its order
   bool packs = true;           ///< false: matmuls read weights as they are, as on a GPU
-  std::function<std::unique_ptr<Backend>(std::unique_ptr<Backend> plain)> wrap;  ///< empty: the backend as it is
-  bool joins_swiglu = false;  ///< where nothing is packed: SwiGLU inside the MLP's products
+  bool joins_swiglu = false;   ///< where nothing is packed: SwiGLU inside the MLP's products
 };
 
 /// Twelve micro-batches of uneven documents: a whole number of steps for 1, 2, 3, 4 and 6 of them a step.

@@ -9,7 +9,6 @@
 #include "data/synthetic_source.h"
 #include "dist/local_world.h"
 #include "support/error_text.h"
-#include "support/faulty_backend.h"
 #include "train/rank_runs.h"
 #include "train/run_loop.h"
 #include "train/saved_run.h"
@@ -125,35 +124,6 @@ TEST(DataRanks, OneRankThatMeetsItselfHasTheBitsOfOneThatMeetsNobody) {
       });
       expect_same_bits(train_ranks(1, run, kSteps), expected);
     }
-  }
-}
-
-TEST(DataRanks, OnADeviceWithGraphsOpsBetweenTwoCallsStartTogetherWithTheSameBits) {
-  for (const int64_t tensor_ranks : {1, 2}) {
-    SCOPED_TRACE(tensor_ranks);
-    RankedRun run = accumulating_run(2);
-    run.options.shards_gradients = tensor_ranks == 1;
-    run.options.tensor_ranks = tensor_ranks;
-    const Outcome expected = train_ranks(2, run, kSteps);
-    run.wrap = [](std::unique_ptr<Backend> plain) {
-      auto backend = std::make_unique<test::FaultyBackend>(std::move(plain));
-      backend->set_faults({.has_graphs = true});
-      return backend;
-    };
-    expect_same_bits(train_ranks(2, run, kSteps), expected);
-    on_ranks(2, run, [](TinyRun& mine) {
-      const auto& backend = dynamic_cast<const test::FaultyBackend&>(*mine.backend);
-      for (int step = 0; step < 2; ++step) mine.trainer.step_and_finish();  // libraries warm up, ops are recorded
-      const int64_t ops_before = backend.ops_run();
-      const int64_t graphs_before = backend.graphs_run();
-      const int64_t in_graphs_before = backend.ops_run_in_graphs();
-      mine.trainer.step_and_finish();
-      const int64_t ops_a_step = backend.ops_run() - ops_before;
-      EXPECT_GT(ops_a_step, 100);
-      // All but ops that stand alone between two calls.
-      EXPECT_GT(backend.ops_run_in_graphs() - in_graphs_before, ops_a_step / 2);
-      EXPECT_GT(backend.graphs_run() - graphs_before, 10);
-    });
   }
 }
 
