@@ -42,7 +42,8 @@ void CallRecord::mark(int64_t number, double RecordedCall::*moment) {
 }
 
 double CallRecord::now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch() + steady_to_calendar_).count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch() + steady_to_calendar_)
+      .count();
 }
 
 }  // namespace litespark::dist
