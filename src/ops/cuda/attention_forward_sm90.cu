@@ -50,7 +50,7 @@ void launch(const AttentionArguments& arguments, const DeviceContext& context) {
   MatrixMapRequest request{.data = arguments.qkv,
                            .rows = arguments.num_tokens,
                            .columns = int64_t{arguments.num_heads + 2 * arguments.num_kv_heads} * kHeadDim,
-                           .box_rows = Shape::kQueries,
+                           .box_rows = Shape::kQueryRows,
                            .box_row_bytes = Shape::kRowBytes};
   const CUtensorMap queries = make_matrix_map(request);
   if (Shape::kIsPart) {

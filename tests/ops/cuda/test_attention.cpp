@@ -276,12 +276,15 @@ std::vector<double> columns_of(const std::vector<double>& matrix, int64_t column
 
 namespace {
 
-/// The choice that the backend names for forwards of `tokens` rows.
-std::string forward_choice(const Backend& backend, int64_t tokens) {
+/// The choice that the backend names for an op of `tokens` rows.
+std::string choice_of(const Backend& backend, const std::string& op, int64_t tokens) {
   for (const auto& [key, choice] : backend.tuning()) {
-    if (key.starts_with("attention_forward n=" + std::to_string(tokens) + " ")) return choice;
+    if (key.starts_with(op + " n=" + std::to_string(tokens) + " ")) return choice;
   }
   return "none";
+}
+std::string forward_choice(const Backend& backend, int64_t tokens) {
+  return choice_of(backend, "attention_forward", tokens);
 }
 
 TEST(Attention, SaysWhyThePortableKernelsRun) {
@@ -300,6 +303,17 @@ TEST(Attention, PackedDocumentsAndFp32AreLeftToOurOwnKernels) {
   const GpuAttentionCase exact{.dim = 64, .lengths = {20, 20}, .dtype = DType::kF32};
   execute(*backend, attention_forward_case(*backend, exact, 1));
   EXPECT_TRUE(forward_choice(*backend, 40).starts_with("portable (")) << forward_choice(*backend, 40);
+}
+
+TEST(Attention, OnHopperHeadsOf256HaveAForwardAloneAndOthersBoth) {
+  for (const int dim : {64, 96, 128, 256}) {
+    const auto backend = make_cuda_backend({});
+    if (backend->name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
+    execute(*backend, attention_forward_case(*backend, {.dim = dim, .lengths = {20, 10}}, 1));
+    EXPECT_TRUE(forward_choice(*backend, 30).starts_with("hopper (")) << dim;
+    const std::string backward = choice_of(*backend, "attention_backward", 30);
+    EXPECT_TRUE(backward.starts_with(dim == 256 ? "portable (" : "hopper (")) << dim << ": " << backward;
+  }
 }
 
 TEST(Attention, AlibiIsLeftToThePortableKernelsWhateverIsAskedFor) {

@@ -21,8 +21,9 @@ struct ForwardShared {
   Element queries[Shape::kQueryStages][Shape::kQueries * kHeadDim * (sizeof(bf16) / sizeof(Element))];
   Element keys[Shape::kKeyStages][Shape::kKeys * kHeadDim];
   Element values[Shape::kValueStages][Shape::kKeys * kHeadDim];
-  ForwardWork<kHeadDim, kForm> work[kForwardWorkPlaces];
-  uint64_t queries_full[Shape::kQueryStages], queries_empty[Shape::kQueryStages];
+  ForwardWork<kHeadDim, kForm> work[Shape::kWorkPlaces];
+  static constexpr int kQueryBarriers = Shape::kQueryStages * Shape::kQueryParts;
+  uint64_t queries_full[kQueryBarriers], queries_empty[kQueryBarriers];
   uint64_t keys_full[Shape::kKeyStages], keys_empty[Shape::kKeyStages];
   uint64_t values_full[Shape::kValueStages], values_empty[Shape::kValueStages];
 };
@@ -43,22 +44,28 @@ struct ForwardOperands {
 };
 
 /// One warp: finds what the block works on and posts it, clears what sees no key, and has one lane keep the rings of
-/// query and key tiles full, from the diagonal to the past.
+/// query and key tiles full, from the diagonal to the past. Ahead of queries whose place is not free yet come the first
+/// keys.
 template <int kHeadDim, ForwardForm kForm>
 __device__ void produce_keys(ForwardShared<kHeadDim, kForm>& shared, const AttentionArguments& arguments,
                              const ForwardGrid& grid, const ForwardOperands& operands) {
   using Shape = ForwardShape<kHeadDim, kForm>;
   ForwardQueue<kHeadDim, kForm> queue(arguments, grid);
   PipelineState<Shape::kKeyStages> keys;
-  PipelineState<Shape::kQueryStages> queries;
+  WorkState<Shape> queries;
+  const auto wait_for_room = [&](int part) {
+    barrier_wait(shared_address(&shared.queries_empty[queries.barrier(part)]), queries.empty_parity());
+  };
   for (;;) {
-    const auto& work = shared.work[work_place(queries)];
-    uint64_t* const full = &shared.queries_full[queries.stage];
-    barrier_wait(shared_address(&shared.queries_empty[queries.stage]), queries.empty_parity());
-    queue.next(shared.work[work_place(queries)]);
+    const auto& work = shared.work[queries.place()];
+    if constexpr (!Shape::kHandsBackEarly) wait_for_room(0);
+    queue.next(shared.work[queries.place()]);
     if (!work.exists) {
       if (threadIdx.x % kWarpSize == 0) {
-        barrier_arrive(shared_address(full));
+        for (int part = 0; part < Shape::kQueryParts; ++part) {
+          if constexpr (Shape::kHandsBackEarly) wait_for_room(part);
+          barrier_arrive(shared_address(&shared.queries_full[queries.barrier(part)]));
+        }
         return_tickets(arguments.tickets, grid.blocks);
       }
       return;
@@ -69,9 +76,13 @@ __device__ void produce_keys(ForwardShared<kHeadDim, kForm>& shared, const Atten
       continue;
     }
     if (threadIdx.x % kWarpSize == 0) {
-      load_tile_rows<Shape::kQueries, kHeadDim, Shape::kRowBytes>(
-          shared.queries[queries.stage], operands.queries,
-          {.column = work.head * kHeadDim, .row = work.at.begin + work.at.first()}, full);
+      const auto load_queries = [&](int part) {
+        load_tile_rows<Shape::kQueryRows, kHeadDim, Shape::kRowBytes>(
+            shared.queries[queries.tile()] + part * Shape::kQueryRows * kHeadDim, operands.queries,
+            {.column = work.head * kHeadDim, .row = work.at.begin + work.at.first() + part * Shape::kQueryRows},
+            &shared.queries_full[queries.barrier(part)]);
+      };
+      if constexpr (!Shape::kHandsBackEarly) load_queries(0);
       const int column = ((Shape::kIsPart ? 0 : arguments.num_heads) + work.head / arguments.group()) * kHeadDim;
       const TileRange range = work.walk.range();
 #pragma unroll 1
@@ -81,6 +92,12 @@ __device__ void produce_keys(ForwardShared<kHeadDim, kForm>& shared, const Atten
                                                                  {.column = column, .row = work.first_key(tile)},
                                                                  &shared.keys_full[keys.stage]);
         keys.advance();
+        if constexpr (Shape::kHandsBackEarly) {
+          for (int part = 0; part < Shape::kQueryParts && tile == range.end - 1; ++part) {
+            wait_for_room(part);
+            load_queries(part);
+          }
+        }
       }
     }
     __syncwarp();
@@ -94,10 +111,10 @@ __device__ void produce_values(ForwardShared<kHeadDim, kForm>& shared, const Att
                                const ForwardOperands& operands) {
   using Shape = ForwardShape<kHeadDim, kForm>;
   PipelineState<Shape::kValueStages> values;
-  PipelineState<Shape::kQueryStages> queries;
+  WorkState<Shape> queries;
   for (;;) {
-    barrier_wait(shared_address(&shared.queries_full[queries.stage]), queries.full_parity());
-    const auto& work = shared.work[work_place(queries)];
+    barrier_wait(shared_address(&shared.queries_full[queries.barrier(0)]), queries.full_parity());
+    const auto& work = shared.work[queries.place()];
     if (!work.exists) return;
     const int head = (Shape::kIsFp8 ? 0 : (Shape::kIsPart ? 0 : arguments.num_heads) + arguments.num_kv_heads) +
                      work.head / arguments.group();
@@ -116,12 +133,14 @@ __device__ void produce_values(ForwardShared<kHeadDim, kForm>& shared, const Att
       }
       values.advance();
     }
-    barrier_arrive(shared_address(&shared.queries_empty[queries.stage]));
+    for (int part = 0; part < Shape::kQueryParts; ++part) {
+      barrier_arrive(shared_address(&shared.queries_empty[queries.barrier(part)]));
+    }
     queries.advance();
   }
 }
 
-/// Issues scores = queries keys^T for a warpgroup's 64 rows of a tile of kQueries, `queries` being the address of the
+/// Issues scores = queries keys^T for a warpgroup's 64 rows of a tile of kQueryRows, `queries` being the address of the
 /// first.
 template <class Shape>
 __device__ void issue_scores(float (&scores)[Shape::kScores], uint32_t queries, uint32_t keys) {
@@ -130,7 +149,7 @@ __device__ void issue_scores(float (&scores)[Shape::kScores], uint32_t queries, 
   const uint64_t columns = k_major_descriptor<kRowBytes>(keys);
 #pragma unroll
   for (int step = 0; step < Shape::kScoreSteps; ++step) {
-    const uint64_t own_rows = advance_descriptor(rows, k_major_offset<kRowBytes>(Shape::kQueries, step));
+    const uint64_t own_rows = advance_descriptor(rows, k_major_offset<kRowBytes>(Shape::kQueryRows, step));
     const uint64_t own_columns = advance_descriptor(columns, k_major_offset<kRowBytes>(Shape::kKeys, step));
     if constexpr (Shape::kIsFp8) {
       WgmmaE4m3<Shape::kKeys>::multiply(scores, own_rows, own_columns, step > 0);
@@ -223,9 +242,9 @@ class ForwardConsumer {
             for (int i = 0; i < kHeadDim / 2; ++i) out[i] *= rescale.factor[i / 2 % 2];
           }
         }
-        PipelineState<Shape::kQueryStages> next = queries_;
+        WorkState<Shape> next = queries_;
         next.advance();
-        if (kHandsBackEarly || !meet_work(next) || unseen_ > 0) {
+        if (Shape::kHandsBackEarly || !meet_work(next) || unseen_ > 0) {
           turns_.wait();
           hold_registers(out);
           wgmma_fence();
@@ -253,21 +272,21 @@ class ForwardConsumer {
 
  private:
   using Probabilities = uint32_t[Shape::kSumSteps][4];
-  static constexpr bool kHandsBackEarly = Shape::kQueryStages == 1;
 
   __device__ static float scale_of(const ForwardOperands& operands) {
     if constexpr (Shape::kIsFp8) return *operands.scale;
     return 1;
   }
 
-  __device__ uint32_t own_queries(const PipelineState<Shape::kQueryStages>& state) const {
-    return shared_address(shared_.queries[state.stage]) + static_cast<uint32_t>(warpgroup_ * 64 * Shape::kRowBytes);
+  __device__ uint32_t own_queries(const WorkState<Shape>& state) const {
+    constexpr int kBytes = Shape::kHandsBackEarly ? 64 * kHeadDim * 2 : 64 * Shape::kRowBytes;
+    return shared_address(shared_.queries[state.tile()]) + static_cast<uint32_t>(warpgroup_ * kBytes);
   }
 
   /// Waits for the work that `state` points to. False where there is none; else tile_, begin_ and unseen_ are its.
-  __device__ bool meet_work(const PipelineState<Shape::kQueryStages>& state) {
-    barrier_wait(shared_address(&shared_.queries_full[state.stage]), state.full_parity());
-    const Work& work = shared_.work[work_place(state)];
+  __device__ bool meet_work(const WorkState<Shape>& state) {
+    barrier_wait(shared_address(&shared_.queries_full[state.barrier(warpgroup_)]), state.full_parity());
+    const Work& work = shared_.work[state.place()];
     if (!work.exists) return false;
     const TileRange range = work.walk.range();
     const int first_query = work.first + 64 * warpgroup_;
@@ -286,11 +305,11 @@ class ForwardConsumer {
   __device__ void wait_for_values() const {
     barrier_wait(shared_address(&shared_.values_full[values_.stage]), values_.full_parity());
   }
-  /// With a tile's last keys go its queries, where no output needs their place.
+  /// With a tile's last keys go the warpgroup's queries, where no output needs their place.
   __device__ void release_keys() {
     release(&shared_.keys_empty[keys_.stage]);
     keys_.advance();
-    if (kHandsBackEarly && tile_ == begin_) hand_back_queries();
+    if (Shape::kHandsBackEarly && tile_ == begin_) hand_back_queries();
   }
   __device__ void release_values() {
     release(&shared_.values_empty[values_.stage]);
@@ -309,12 +328,12 @@ class ForwardConsumer {
     }
   }
   __device__ void hand_back_queries() {
-    release(&shared_.queries_empty[queries_.stage]);
+    release(&shared_.queries_empty[queries_.barrier(warpgroup_)]);
   }
   /// The queries' place was written to, as staging, where it was not handed back before: those writes come before the
   /// next copy.
   __device__ void finish_queries() {
-    if constexpr (!kHandsBackEarly) {
+    if constexpr (!Shape::kHandsBackEarly) {
       async_fence();
       hand_back_queries();
     }
@@ -323,7 +342,7 @@ class ForwardConsumer {
 
   /// Scores of `queries` with the keys at hand, and their softmax, beside the sum with the values of the tile before.
   __device__ Rescale take_step(Softmax& state, float (&scores)[Shape::kScores], float (&out)[kHeadDim / 2],
-                               const Probabilities& probabilities, const PipelineState<Shape::kQueryStages>& queries) {
+                               const Probabilities& probabilities, const WorkState<Shape>& queries) {
     wait_for_keys();
     turns_.wait();
     hold_registers(scores);
@@ -364,8 +383,8 @@ class ForwardConsumer {
   }
 
   __device__ Rescale finish_scores(Softmax& state, float (&scores)[Shape::kScores],
-                                   const PipelineState<Shape::kQueryStages>& queries) const {
-    const Work& work = shared_.work[work_place(queries)];
+                                   const WorkState<Shape>& queries) const {
+    const Work& work = shared_.work[queries.place()];
     if (needs_mask(work)) {
       mask_scores(scores, work.walk.run(tile_).band, work.first + warp_row(), work.walk.tile(tile_) * Shape::kKeys);
     }
@@ -396,7 +415,7 @@ class ForwardConsumer {
   }
 
   __device__ void write(const Softmax& state, const float (&out)[kHeadDim / 2]) const {
-    const Work& work = shared_.work[work_place(queries_)];
+    const Work& work = shared_.work[queries_.place()];
     const auto& at = work.at;
     const int64_t stats = arguments_.stats.start(work.head, at.document, at.begin) + work.first + warp_row();
     RowFactors factors;
@@ -416,12 +435,12 @@ class ForwardConsumer {
         raise_abs_max_of<bf16>(arguments_.abs_max, largest_magnitude(out, factors.factor, work.rows - warp_row()));
       }
       bf16* const destination = static_cast<bf16*>(arguments_.out) + first;
-      if constexpr (kHandsBackEarly) {
+      if constexpr (Shape::kHandsBackEarly) {
         store_accumulators<kHeadDim>(destination, stride, work.rows - warp_row(), out, factors.factor);
       } else {
         store_accumulators<Shape::kQueries, kHeadDim, Shape::kRowBytes>(
             destination, stride, work.rows - warp_row(), out, factors.factor,
-            reinterpret_cast<unsigned char*>(shared_.queries[queries_.stage]) + warp_row() * Shape::kRowBytes);
+            reinterpret_cast<unsigned char*>(shared_.queries[queries_.tile()]) + warp_row() * Shape::kRowBytes);
       }
     }
   }
@@ -434,7 +453,7 @@ class ForwardConsumer {
   Turns<Shape::kWarpgroups> turns_;
   PipelineState<Shape::kKeyStages> keys_;
   PipelineState<Shape::kValueStages> values_;
-  PipelineState<Shape::kQueryStages> queries_;
+  WorkState<Shape> queries_;
   int tile_ = 0;    ///< key tile whose scores are at hand
   int begin_ = 0;   ///< of the walk
   int unseen_ = 0;  ///< tiles at its end that the warpgroup does not see
@@ -444,10 +463,9 @@ class ForwardConsumer {
 template <int kHeadDim, ForwardForm kForm>
 __device__ void init_barriers(ForwardShared<kHeadDim, kForm>& shared) {
   using Shape = ForwardShape<kHeadDim, kForm>;
-  for (int stage = 0; stage < Shape::kQueryStages; ++stage) {
-    barrier_init(shared_address(&shared.queries_full[stage]), 1);
-    barrier_init(shared_address(&shared.queries_empty[stage]),
-                 Shape::kArrivals + 1);  // consumers, and who copies values
+  for (int i = 0; i < shared.kQueryBarriers; ++i) {
+    barrier_init(shared_address(&shared.queries_full[i]), 1);
+    barrier_init(shared_address(&shared.queries_empty[i]), Shape::kQueryArrivals);
   }
   for (int stage = 0; stage < Shape::kKeyStages; ++stage) {
     barrier_init(shared_address(&shared.keys_full[stage]), 1);

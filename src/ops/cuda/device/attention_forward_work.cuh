@@ -50,12 +50,18 @@ struct ForwardShape {
   static constexpr int kThreads = kConsumers + kWarpgroupThreads;
   static constexpr int kProducerRegisters = kWarpgroups == 3 ? 32 : kHeadDim == 256 ? 40 : 56;
   static constexpr int kConsumerRegisters = kWarpgroups == 3 ? 160 : kHeadDim == 256 ? 232 : 224;
-  /// One tile of queries makes room for the next as soon as its last scores are computed; in two, output leaves through
-  /// the queries' place.
+  /// Of two tiles of queries, each is handed back whole, once output has left through its place. Of a single one, each
+  /// warpgroup hands its part back with its last scores.
   static constexpr int kQueryStages = kHeadDim == 256 ? 1 : 2;
+  static constexpr bool kHandsBackEarly = kQueryStages == 1;
+  static constexpr int kQueryParts = kHandsBackEarly ? kWarpgroups : 1;
+  static constexpr int kQueryRows = kQueries / kQueryParts;
+  /// Work that is known: the next, and what warpgroups are at. Without a tile to wait for they may be at two.
+  static constexpr int kWorkPlaces = kHandsBackEarly ? 3 : 2;
   static constexpr int kKeyStages = kHeadDim >= 128 && !kIsFp8 ? 2 : kHeadDim == 96 && kKeys > 96 ? 3 : 4;
   static constexpr int kValueStages = kHeadDim == 256 ? 2 : kHeadDim == 128 && !kIsFp8 ? 3 : 4;
   static constexpr int kArrivals = kConsumers / kWarpSize * kWarpArrivals;
+  static constexpr int kQueryArrivals = kArrivals / kQueryParts + 1;  ///< consumers, and who copies values
   static constexpr int kRowBytes = kIsFp8 ? kPanelRowBytes : panel_row_bytes(kHeadDim);  ///< of panels
   static constexpr int kScores = kKeys / 2;  ///< accumulators of 64 x kKeys scores in a thread
   /// Products of the tensor cores, each of which sums over 32 bytes of both operands: over a head, and over the keys of
@@ -191,8 +197,7 @@ __device__ void clear_out(const AttentionArguments& arguments, const Tile& at, i
   }
 }
 
-/// A tile of queries of one head, and the keys that it sees. Two are known at a time, whether or not there is room for
-/// the queries of both.
+/// A tile of queries of one head, and the keys that it sees.
 template <int kHeadDim, ForwardForm kForm>
 struct ForwardWork {
   using Shape = ForwardShape<kHeadDim, kForm>;
@@ -208,13 +213,18 @@ struct ForwardWork {
   __device__ bool sees() const { return at.document >= 0 && (!Shape::kIsPart || walk.range().end > 0); }
 };
 
-/// Where work is posted: with one tile of queries, turn by turn in two places, since that tile is handed back before
-/// the output is written.
-inline constexpr int kForwardWorkPlaces = 2;
-template <int kQueryStages>
-constexpr int work_place(PipelineState<kQueryStages> state) {
-  return kQueryStages == 1 ? static_cast<int>(state.phase) : state.stage;
-}
+/// Which place of work is at hand, and which barriers of queries, after so many tiles. A single tile's barriers go by
+/// whether their number, three times the phase and the place, is odd.
+template <class Shape>
+struct WorkState : PipelineState<Shape::kWorkPlaces> {
+  constexpr int place() const { return this->stage; }
+  constexpr int tile() const { return Shape::kHandsBackEarly ? 0 : this->stage; }
+  constexpr int barrier(int part) const { return Shape::kHandsBackEarly ? part : this->stage; }
+  constexpr uint32_t full_parity() const {
+    return Shape::kHandsBackEarly ? this->phase ^ static_cast<uint32_t>(this->stage % 2) : this->phase;
+  }
+  constexpr uint32_t empty_parity() const { return full_parity() ^ 1; }
+};
 
 /// What a block works on, one after another: whoever is done draws the next slot.
 template <int kHeadDim, ForwardForm kForm>
