@@ -91,6 +91,7 @@ class HostCommunicator::Calls {
     }
     notify_everybody();
     for (const std::unique_ptr<Lane>& lane : lanes_) lane->thread.join();
+    for (const std::unique_ptr<Lane>& lane : lanes_) lane->link->announce_leave();
   }
 
   Calls(const Calls&) = delete;

@@ -38,6 +38,10 @@ class Link {
   /// here. The same on all ranks.
   virtual bool must_carry(const CallLabel& /*label*/) const { return false; }
 
+  /// Says that this rank has nothing more to say, where others must hear it before the link goes; the destructor then
+  /// waits for their word. Whoever leaves several links says it on all of them first, so that their waits run together.
+  virtual void announce_leave() noexcept {}
+
   /// Ends a transfer under way and all later ones here, and tells the others. Any thread; does not throw.
   virtual void abort(const std::string& why) noexcept = 0;
 };

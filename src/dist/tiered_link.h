@@ -29,6 +29,7 @@ class TieredLink final : public Link {
   int size() const override { return usual_->size(); }
   void transfer(std::span<const Message> sent, std::span<const Message> received, Deadline deadline) override;
   bool must_carry(const CallLabel& label) const override;
+  void announce_leave() noexcept override;
   void abort(const std::string& why) noexcept override;
 
  private:

@@ -189,6 +189,35 @@ TEST(HostCommunicator, AFailureIsThrownWhenNoLaneIsAtWorkAnyMore) {
   EXPECT_TRUE(has_returned);
 }
 
+/// Writes down when it is left.
+struct LeavingLink final : Link {
+  LeavingLink(std::string lane, std::vector<std::string>& notes) : lane_(std::move(lane)), notes_(notes) {}
+  ~LeavingLink() override { notes_.push_back(lane_ + " waits"); }
+  std::string name() const override { return "leaving"; }
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void transfer(std::span<const Message>, std::span<const Message>, Deadline) override {}
+  void announce_leave() noexcept override { notes_.push_back(lane_ + " says it"); }
+  void abort(const std::string&) noexcept override {}
+
+ private:
+  std::string lane_;
+  std::vector<std::string>& notes_;
+};
+
+// Else a rank that the others do not answer would wait for them once a lane.
+TEST(HostCommunicator, ARankSaysThatItLeavesOnAllLanesBeforeItWaitsOnOne) {
+  std::vector<std::string> notes;
+  {
+    std::vector<std::unique_ptr<Link>> links;
+    for (const char* lane : {"a", "b", "c"}) links.push_back(std::make_unique<LeavingLink>(lane, notes));
+    const HostCommunicator communicator(std::move(links), {});
+  }
+  ASSERT_EQ(notes.size(), 6u);
+  std::sort(notes.begin() + 3, notes.end());  // no matter which lane goes first
+  EXPECT_EQ(notes, (std::vector<std::string>{"a says it", "b says it", "c says it", "a waits", "b waits", "c waits"}));
+}
+
 TEST(HostCommunicator, CallsTakeTheLaneWithTheFewestBytesAndNeighboursTheFirst) {
   std::mutex mutex;
   std::vector<std::pair<int64_t, int>> lanes;

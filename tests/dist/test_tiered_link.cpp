@@ -14,6 +14,7 @@ class NotingLink final : public Link {
   int rank() const override { return 0; }
   int size() const override { return 3; }
   void transfer(std::span<const Message>, std::span<const Message>, Deadline) override { notes_.push_back(name_); }
+  void announce_leave() noexcept override { notes_.push_back(name_ + " leaves"); }
   void abort(const std::string& why) noexcept override { notes_.push_back(name_ + " aborts: " + why); }
 
  private:
@@ -70,6 +71,12 @@ TEST(TieredLink, MustCarryWhatHasAWayOfItsOwn) {
   label.kind = CallKind::kAllGather;
   label.extents[0] = 250;  // nobody is there for its tier
   EXPECT_FALSE(ways.link->must_carry(label));
+}
+
+TEST(TieredLink, SaysOnEveryWayThatItLeaves) {
+  Ways ways;
+  ways.link->announce_leave();
+  EXPECT_EQ(ways.notes, (std::vector<std::string>{"multicast leaves", "usual leaves"}));
 }
 
 TEST(TieredLink, AbortsEveryWay) {

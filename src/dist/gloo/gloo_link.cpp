@@ -30,6 +30,7 @@ constexpr size_t kFarewellBytes = 512;
 constexpr char kFarewellMark = '\1';  ///< its last byte: it has come whole
 constexpr auto kFarewellPatience = std::chrono::milliseconds(200);
 constexpr auto kLeavePatience = std::chrono::seconds(2);
+constexpr char kLeaveWord = 1;
 /// How often somebody looks whether who is waited for is still there.
 constexpr auto kLookPeriod = std::chrono::milliseconds(50);
 constexpr auto kHearPeriod = std::chrono::milliseconds(2);
@@ -169,6 +170,7 @@ GlooLink::~GlooLink() {
   changed_.notify_all();
   if (watcher_.joinable()) watcher_.join();
   if (!is_aborted_) leave();
+  leave_words_.clear();
   leave_buffers_.clear();
   farewell_buffers_.clear();
   close();
@@ -246,26 +248,29 @@ void GlooLink::listen_for_leaves() {
   }
 }
 
-/// Gloo closes a connection by a reset, which takes back what the kernel has not sent yet. Who says that he leaves has
-/// all that was sent to him; who is gone already had it too, or never wanted it.
-void GlooLink::leave() {
-  if (leave_buffers_.empty()) return;
-  const auto deadline = std::chrono::steady_clock::now() + kLeavePatience;
-  const char word = 1;
-  std::vector<Buffer> sent;
+void GlooLink::announce_leave() noexcept {
+  if (leave_deadline_ || leave_buffers_.empty() || is_aborted_) return;
+  leave_deadline_ = std::chrono::steady_clock::now() + kLeavePatience;
   try {
     for (int rank = 0; rank < size_; ++rank) {
       if (rank == rank_) continue;
-      sent.push_back(buffer(&word, 1));
-      sent.back()->send(rank, kLeaveSlot);
+      leave_words_.push_back(buffer(&kLeaveWord, 1));
+      leave_words_.back()->send(rank, kLeaveSlot);
     }
   } catch (const std::exception&) {
     // The others are asked all the same.
   }
+}
+
+/// Gloo closes a connection by a reset, which takes back what the kernel has not sent yet. Who says that he leaves has
+/// all that was sent to him; who is gone already had it too, or never wanted it.
+void GlooLink::leave() {
+  announce_leave();
+  if (!leave_deadline_) return;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     try {
-      leave_buffers_[static_cast<size_t>(rank)]->waitRecv(left_until(deadline));
+      leave_buffers_[static_cast<size_t>(rank)]->waitRecv(left_until(*leave_deadline_));
     } catch (const std::exception&) {
       continue;
     }

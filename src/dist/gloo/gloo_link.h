@@ -32,6 +32,7 @@ class GlooLink final : public Link {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void transfer(std::span<const Message> sent, std::span<const Message> received, Deadline deadline) override;
+  void announce_leave() noexcept override;
   void abort(const std::string& why) noexcept override;
 
  private:
@@ -91,6 +92,8 @@ class GlooLink final : public Link {
   std::mutex farewell_mutex_;  ///< one waits for one of them at once
   std::string leaves_;         ///< a byte of each rank
   std::vector<Buffer> leave_buffers_;
+  std::vector<Buffer> leave_words_;  ///< what this rank said
+  std::optional<Deadline> leave_deadline_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -39,5 +39,26 @@ TEST(GlooLink, AMeshThatARankDoesNotJoinFailsAtItsDeadline) {
                        "the ranks cannot be connected"));
 }
 
+// 2 s in all, where one after another would take 8.
+TEST(GlooLink, WhoLeavesSeveralLinksThatNobodyElseLeavesWaitsForAllOfThemAtOnce) {
+  const RendezvousOptions options{.join_seconds = 20, .heartbeat_seconds = 30};
+  const Secret secret = Secret::random();
+  const RendezvousServer server({.job = "job", .size = 2}, {}, secret, listen_on("127.0.0.1", 0), options);
+  const auto form = [&](int rank) {
+    Rendezvous rendezvous({"127.0.0.1", server.port()}, {.job = "job", .rank = rank, .size = 2}, {}, secret, options);
+    std::vector<std::unique_ptr<GlooLink>> links;
+    for (const char* mesh : {"a", "b", "c", "d"})
+      links.push_back(std::make_unique<GlooLink>(rendezvous, mesh, secret.bytes(), in_seconds(20)));
+    return links;
+  };
+  auto other = std::async(std::launch::async, [&] { return form(1); });
+  std::vector<std::unique_ptr<GlooLink>> links = form(0);
+  const auto staying = other.get();
+  const auto begin = std::chrono::steady_clock::now();
+  for (const std::unique_ptr<GlooLink>& link : links) link->announce_leave();
+  links.clear();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6));
+}
+
 }  // namespace
 }  // namespace litespark::dist
