@@ -99,6 +99,23 @@ TEST(AttentionFp8, TheLargestMagnitudeOfTheOutputIsLeft) {
   EXPECT_EQ(execution.outputs.at("abs_max")[0], largest);
 }
 
+/// What the backend names for an op whose name begins so; "" for none.
+std::string named_choice(const Backend& backend, const std::string& opening) {
+  for (const auto& [key, choice] : backend.tuning()) {
+    if (key.starts_with(opening)) return choice;
+  }
+  return "";
+}
+
+TEST(AttentionFp8, IsNamedAsWhatRunsAndNoForwardInBf16Is) {
+  if (attention_fp8_backend() == nullptr) GTEST_SKIP() << "no Hopper part here";
+  const auto backend = make_cuda_backend({});
+  const AttentionCase c{.heads = 2, .dim = 128, .lengths = {64, 64}, .dtype = DType::kBF16};
+  execute(*backend, fp8_forward_case(c, 3));
+  EXPECT_EQ(named_choice(*backend, "attention_forward_fp8 n=128 "), "hopper");
+  EXPECT_EQ(named_choice(*backend, "attention_forward n="), "");
+}
+
 TEST(AttentionFp8, OtherHeadsThanThoseOf128AreRefused) {
   const AttentionCase c{.dim = 64, .lengths = {20}, .dtype = DType::kBF16};
   EXPECT_EQ(cuda_backend().sizes().fp8_attention_support(c.shape()), Fp8Support::kNone);
