@@ -49,6 +49,11 @@ void TieredLink::announce_leave() noexcept {
   usual_->announce_leave();
 }
 
+void TieredLink::announce_failure(const std::string& why) noexcept {
+  for (const TierLink& other : others_) other.link->announce_failure(why);
+  usual_->announce_failure(why);
+}
+
 void TieredLink::abort(const std::string& why) noexcept {
   for (const TierLink& other : others_) other.link->abort(why);
   usual_->abort(why);

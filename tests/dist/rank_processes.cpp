@@ -115,12 +115,14 @@ bool RankProcesses::await_ends(double seconds, int except) {
 bool is_missed(const std::string& text, int rank) {
   const std::string opening = "no word from rank";
   for (size_t at = text.find(opening); at != std::string::npos; at = text.find(opening, at + 1)) {
-    const size_t end = text.find(" before the deadline", at);
-    if (end == std::string::npos) return false;
-    std::istringstream words(text.substr(at + opening.size(), end - at - opening.size()));
-    // "s 0, 1 and 2"
+    size_t place = at + opening.size();
+    if (text[place] == 's') ++place;
+    std::istringstream words(text.substr(place));
+    // "0, 1 and 2 before"
     for (std::string word; words >> word;) {
-      if (word == std::to_string(rank) || word == std::to_string(rank) + ",") return true;
+      if (word == "and") continue;
+      if (word.find_first_not_of("0123456789,;") != std::string::npos) break;
+      if (std::stoi(word) == rank) return true;
     }
   }
   return false;

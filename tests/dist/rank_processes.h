@@ -44,9 +44,8 @@ class RankProcesses {
   std::vector<Rank> ranks_;
 };
 
-/// Whether `text` says that there was "no word from" this rank, alone or among others, "before the deadline". A sum has
-/// two halves: who has all of the first waits in the second for the lost rank, and for those that still miss it in the
-/// first.
+/// Whether `text` says that there was "no word from" this rank, alone or among others. A sum has two halves: who has
+/// all of the first waits in the second for the lost rank, and for those that still miss it in the first.
 bool is_missed(const std::string& text, int rank);
 
 /// What is wrong with how a rank of endless_calls_under_way ended, in words; "" for nothing. It must have exit code 7,

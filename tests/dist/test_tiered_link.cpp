@@ -15,6 +15,9 @@ class NotingLink final : public Link {
   int size() const override { return 3; }
   void transfer(std::span<const Message>, std::span<const Message>, Deadline) override { notes_.push_back(name_); }
   void announce_leave() noexcept override { notes_.push_back(name_ + " leaves"); }
+  void announce_failure(const std::string& why) noexcept override { notes_.push_back(name_ + " fails: " + why); }
+  std::optional<std::string> failure_of(int rank) override { return name_ + " of " + std::to_string(rank); }
+  std::vector<int> missed_ranks() override { return {name_ == "usual" ? 2 : 1}; }
   void abort(const std::string& why) noexcept override { notes_.push_back(name_ + " aborts: " + why); }
 
  private:
@@ -77,6 +80,14 @@ TEST(TieredLink, SaysOnEveryWayThatItLeaves) {
   Ways ways;
   ways.link->announce_leave();
   EXPECT_EQ(ways.notes, (std::vector<std::string>{"multicast leaves", "usual leaves"}));
+}
+
+TEST(TieredLink, TellsOnEveryWayThatItFailsAndHearsOnTheUsualOne) {
+  Ways ways;
+  ways.link->announce_failure("enough");
+  EXPECT_EQ(ways.notes, (std::vector<std::string>{"multicast fails: enough", "usual fails: enough"}));
+  EXPECT_EQ(ways.link->failure_of(2), "usual of 2");
+  EXPECT_EQ(ways.link->missed_ranks(), std::vector<int>{2});
 }
 
 TEST(TieredLink, AbortsEveryWay) {

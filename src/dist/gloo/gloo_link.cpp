@@ -87,7 +87,7 @@ class GlooLink::Transfer {
   ~Transfer() {
     {
       std::unique_lock lock(link_.mutex_);
-      // A farewell stands behind what is half sent, which would stay so without its buffer.
+      // See transfer.
       link_.changed_.wait(lock, [&] { return !link_.is_saying_farewell_; });
       link_.transfer_ = nullptr;
     }
@@ -170,6 +170,8 @@ GlooLink::~GlooLink() {
   changed_.notify_all();
   if (watcher_.joinable()) watcher_.join();
   if (!is_aborted_) leave();
+  failed_.reset();
+  farewell_words_.clear();
   leave_words_.clear();
   leave_buffers_.clear();
   farewell_buffers_.clear();
@@ -282,13 +284,13 @@ GlooLink::Buffer GlooLink::buffer(const void* data, int64_t bytes) {
 }
 
 void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> received, Deadline deadline) {
-  Transfer under_way(*this, deadline);
+  auto under_way = std::make_unique<Transfer>(*this, deadline);
   try {
-    move(under_way, sent, received);
-  } catch (const LinkFailure& failure) {
-    // While there still are the buffers of what is half sent: the farewell stands behind it.
-    const Message& any = sent.empty() ? received.front() : sent.front();
-    give_up(any.label.text() + ": " + failure.what());
+    move(*under_way, sent, received);
+  } catch (const LinkFailure&) {
+    // A farewell stands behind what is half sent, and would stand there for good without the buffers.
+    const std::lock_guard lock(mutex_);
+    if (!is_aborted_) failed_ = std::move(under_way);
     throw;
   }
 }
@@ -424,12 +426,12 @@ void GlooLink::throw_failure(int rank, const std::string& error) {
     if (is_late_) late_ranks = transfer_->late_ranks(rank);
     if (first_lost_) lost = *first_lost_;
   }
+  if (!late_ranks.empty()) throw LinkFailure::late(late_ranks);
   // Whoever gives up says why before it closes, and this is not always the rank that is waited for.
-  if (const auto why = farewell_of(rank)) throw LinkFailure(*why);
+  if (const auto why = failure_of(rank)) throw LinkFailure(*why, LinkFailure::Cause::kTold);
   for (int other = 0; other < size_; ++other) {
-    if (const auto why = farewell_of(other)) throw LinkFailure(*why);
+    if (const auto why = failure_of(other)) throw LinkFailure(*why, LinkFailure::Cause::kTold);
   }
-  if (!late_ranks.empty()) throw LinkFailure(late_text(late_ranks));
   throw LinkFailure("rank " + std::to_string(lost.rank) + " is lost: " + lost.error);
 }
 
@@ -441,22 +443,33 @@ bool GlooLink::has_said_farewell(int rank) {
   return std::atomic_ref(farewells_[static_cast<size_t>(rank)].back()).load() != '\0';
 }
 
-std::optional<std::string> GlooLink::farewell_of(int rank) {
-  // Only one that is there is waited for: see watch.
+std::optional<std::string> GlooLink::failure_of(int rank) {
   if (farewell_buffers_.empty() || rank == rank_ || !has_said_farewell(rank)) return std::nullopt;
+  const std::string& text = farewells_[static_cast<size_t>(rank)];
+  Buffer& buffer = farewell_buffers_[static_cast<size_t>(rank)];
   const std::lock_guard lock(farewell_mutex_);
+  // Only one that is there is waited for: see watch.
   try {
-    if (!farewell_buffers_[static_cast<size_t>(rank)]->waitRecv(kFarewellPatience)) return std::nullopt;
+    if (buffer != nullptr && !buffer->waitRecv(kFarewellPatience)) return std::nullopt;
   } catch (const std::exception&) {
     return std::nullopt;
   }
-  const std::string& text = farewells_[static_cast<size_t>(rank)];
+  buffer.reset();  // it has come whole
   return "rank " + std::to_string(rank) + " gave up: " + text.substr(0, text.find('\0'));
+}
+
+std::vector<int> GlooLink::missed_ranks() {
+  const std::lock_guard lock(mutex_);
+  if (transfer_ == nullptr || awaited_.buffer == nullptr) return {};
+  std::vector<int> ranks = transfer_->late_ranks(awaited_.rank);
+  std::erase_if(ranks, [this](int rank) { return has_said_farewell(rank); });
+  return ranks;
 }
 
 std::optional<std::string> GlooLink::break_of(int rank) {
   const std::lock_guard lock(farewell_mutex_);
   const Buffer& farewell = farewell_buffers_[static_cast<size_t>(rank)];
+  if (farewell == nullptr) return "it gave up";
   try {
     farewell->abortWaitRecv();  // so that it only throws or returns, at once
     farewell->waitRecv(kLongest);
@@ -466,60 +479,58 @@ std::optional<std::string> GlooLink::break_of(int rank) {
   }
 }
 
-void GlooLink::abort(const std::string& why) noexcept {
-  give_up(why);
-}
-
-void GlooLink::give_up(const std::string& why) noexcept {
+void GlooLink::announce_failure(const std::string& why) noexcept {
+  const std::lock_guard telling(telling_mutex_);
   {
     const std::lock_guard lock(mutex_);
-    if (is_aborted_.exchange(true)) return;
-    why_ = why;
+    if (!why_.empty()) return;
+    why_ = why.empty() ? "no reason" : why;
+  }
+  if (context_ == nullptr || farewell_buffers_.empty()) return;
+  farewell_ = why_.substr(0, kFarewellBytes - 2);
+  farewell_.resize(kFarewellBytes, '\0');
+  farewell_.back() = kFarewellMark;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    try {
+      farewell_words_.push_back(buffer(farewell_.data(), kFarewellBytes));
+      farewell_words_.back()->send(rank, kFarewellSlot);
+    } catch (const std::exception&) {
+      // That one is gone.
+      farewell_words_.pop_back();
+    }
+  }
+}
+
+void GlooLink::abort(const std::string& why) noexcept {
+  announce_failure(why);
+  {
+    std::unique_lock lock(mutex_);
+    if (is_aborted_.exchange(true)) return changed_.wait(lock, [this] { return has_ended_; });
     is_saying_farewell_ = true;
   }
-  try {
-    say_farewell();
-  } catch (const std::exception&) {
-    // Some of them are gone; the others see the connection close.
-  }
+  await_hearing();
+  std::unique_ptr<Transfer> failed;
   {
     const std::lock_guard lock(mutex_);
     is_saying_farewell_ = false;
     if (transfer_ != nullptr) transfer_->end_waits();
+    failed = std::move(failed_);
   }
   changed_.notify_all();
   close();
-}
-
-void GlooLink::say_farewell() {
-  if (context_ == nullptr || farewell_buffers_.empty()) return;
-  const Deadline deadline = std::chrono::steady_clock::now() + kFarewellPatience;
-  std::string text = why_.substr(0, kFarewellBytes - 2);
-  text.resize(kFarewellBytes, '\0');
-  text.back() = kFarewellMark;
-  std::vector<Buffer> buffers;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank == rank_) continue;
-    try {
-      buffers.push_back(buffer(text.data(), kFarewellBytes));
-      buffers.back()->send(rank, kFarewellSlot);
-    } catch (const std::exception&) {
-      buffers.pop_back();
-    }
+  failed.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
   }
-  await_hearing(deadline);
-  for (Buffer& one : buffers) {
-    try {
-      one->waitSend(left_until(deadline));
-    } catch (const std::exception&) {
-      continue;
-    }
-  }
+  changed_.notify_all();
 }
 
 /// Closing takes back what the kernel has not sent yet. Whoever waits for this rank hears the farewell, says his own
 /// and closes.
-void GlooLink::await_hearing(Deadline deadline) {
+void GlooLink::await_hearing() {
+  const Deadline deadline = std::chrono::steady_clock::now() + kFarewellPatience;
   std::vector<int> waiting;
   {
     const std::lock_guard lock(mutex_);
@@ -527,8 +538,15 @@ void GlooLink::await_hearing(Deadline deadline) {
   }
   while (std::chrono::steady_clock::now() < deadline) {
     std::erase_if(waiting, [&](int rank) { return has_said_farewell(rank) || break_of(rank); });
-    if (waiting.empty()) return;
+    if (waiting.empty()) break;
     std::this_thread::sleep_for(kHearPeriod);
+  }
+  for (const Buffer& word : farewell_words_) {
+    try {
+      word->waitSend(left_until(deadline));
+    } catch (const std::exception&) {
+      continue;
+    }
   }
 }
 

@@ -33,6 +33,9 @@ class GlooLink final : public Link {
   int size() const override { return size_; }
   void transfer(std::span<const Message> sent, std::span<const Message> received, Deadline deadline) override;
   void announce_leave() noexcept override;
+  void announce_failure(const std::string& why) noexcept override;
+  std::optional<std::string> failure_of(int rank) override;
+  std::vector<int> missed_ranks() override;
   void abort(const std::string& why) noexcept override;
 
  private:
@@ -71,12 +74,9 @@ class GlooLink final : public Link {
   [[noreturn]] void throw_failure(int rank, const std::string& error);
   bool has_left(int rank);
   bool has_said_farewell(int rank);
-  std::optional<std::string> farewell_of(int rank);
   /// How the connection to `rank` broke, if it did.
   std::optional<std::string> break_of(int rank);
-  void give_up(const std::string& why) noexcept;
-  void say_farewell();
-  void await_hearing(Deadline deadline);
+  void await_hearing();
   void close() noexcept;
   /// Ends waits at their deadline, and when who is waited for is gone. A timeout of Gloo's own would break all
   /// connections, and nobody could be told why.
@@ -87,10 +87,10 @@ class GlooLink final : public Link {
   int size_;
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::rendezvous::Context> context_;
-  std::vector<std::string> farewells_;  ///< one a rank, filled when it gives up
-  std::vector<Buffer> farewell_buffers_;
-  std::mutex farewell_mutex_;  ///< one waits for one of them at once
-  std::string leaves_;         ///< a byte of each rank
+  std::vector<std::string> farewells_;    ///< one a rank, filled when it gives up
+  std::vector<Buffer> farewell_buffers_;  ///< nullptr: has come whole
+  std::mutex farewell_mutex_;             ///< one waits for one of them at once
+  std::string leaves_;                    ///< a byte of each rank
   std::vector<Buffer> leave_buffers_;
   std::vector<Buffer> leave_words_;  ///< what this rank said
   std::optional<Deadline> leave_deadline_;
@@ -102,11 +102,16 @@ class GlooLink final : public Link {
   int64_t num_waits_ = 0;
   int64_t suspected_wait_ = 0;  ///< the number of one on a rank that was gone at the last look
   std::optional<Lost> first_lost_;
+  std::unique_ptr<Transfer> failed_;  ///< until abort()
   bool is_saying_farewell_ = false;
+  bool has_ended_ = false;  ///< abort() has
   bool is_late_ = false;
   bool is_ending_ = false;
   std::atomic<bool> is_aborted_ = false;
-  std::string why_;
+  std::string why_;  ///< empty: this rank does not give up
+  std::mutex telling_mutex_;
+  std::string farewell_;
+  std::vector<Buffer> farewell_words_;
   bool is_closed_ = false;
   std::thread watcher_;
 };
