@@ -3,8 +3,9 @@
 # bench/gpu_fp8.sh BUILD_DIR [STAGE ...]: with binaries built before, what 8-bit matmuls do on this GPU. Stages: test (the ops and a
 # short training run against bf16), attention (its forward on 8-bit floats beside bf16's, 20 steps of 3B), ops (GB/s of the copies),
 # matmul (the products of 3B and 1B beside bf16's), train (20 steps of 3B in bf16, 8 bits by tensor, by row), loss (the 160M shape on
-# real text in both, three seeds; needs runs/quickstart-data). Default: test ops matmul train. OPS_PARTS, MATMUL_MODELS, LOSS_STEPS,
-# LOSS_SEEDS make them shorter. Logs and JSON go to $OUT.
+# real text in both, three seeds; needs runs/quickstart-data), attention_loss (the same with heads of 128, of bf16 and of attention's
+# forward on 8-bit floats, in 290 s: no seed is begun that would not end by then). Default: test ops matmul train. OPS_PARTS,
+# MATMUL_MODELS, LOSS_STEPS, LOSS_SEEDS make them shorter. Logs and JSON go to $OUT.
 build=${1:-build/cuda-only}
 shift
 stages=${*:-test ops matmul train}
@@ -70,6 +71,14 @@ run_loss() {
     --steps "${LOSS_STEPS:-1000}" --seeds "${LOSS_SEEDS:-1,2,3}" --formats "bf16,fp8" >"$out/fp8_loss.log" 2>&1
   echo "loss: exit $?"
   tail -8 "$out/fp8_loss.log"
+}
+
+run_attention_loss() {
+  timeout 300 python3 bench/loss_formats.py --litespark "$build"/cli/litespark --data runs/quickstart-data --out "$out/fp8_attention_loss.json" \
+    --work "$build/loss_attention" --steps "${LOSS_STEPS:-1000}" --seeds "${LOSS_SEEDS:-1,2,3}" --formats "bf16,attention-fp8" --heads 6 \
+    --length 1024 --batch 8 --seconds 290 >"$out/fp8_attention_loss.log" 2>&1
+  echo "attention loss: exit $?"
+  tail -8 "$out/fp8_attention_loss.log"
 }
 
 for stage in $stages; do run_"$stage"; done

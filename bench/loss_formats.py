@@ -7,7 +7,12 @@ The 160M shape on real text; each format trains once a seed, which draws weights
 under one seed see the same tokens from the same weights. Reported of a format: the mean difference of its losses to the first
 format's under the same seed, and of the means over the last hundred steps; beside the spread of those means over the seeds of
 the first format. Writes a JSON file and, where matplotlib is present, an SVG beside it. A run that is there already is taken
-as it is, so that a call that was cut off goes on."""
+as it is, so that a call that was cut off goes on. With --seconds no seed is begun that would not end in time.
+
+Attention on 8-bit floats is for heads of 128, of which the 160M shape has none by itself:
+
+    python3 bench/loss_formats.py ... --formats bf16,attention-fp8 --heads 6 --seconds 290
+"""
 import argparse
 import datetime
 import itertools
@@ -22,6 +27,8 @@ FORMATS = {
     "fp8": ["--precision.matmul=fp8"],
     "fp8 e5m2 gradients": ["--precision.matmul=fp8", "--precision.fp8_gradient=e5m2"],
     "fp8 by row": ["--precision.matmul=fp8", "--precision.fp8_scaling=row"],
+    "attention-fp8": ["--precision.attention=fp8"],
+    "fp8-and-attention-fp8": ["--precision.matmul=fp8", "--precision.attention=fp8"],
 }
 LAST = 100
 
@@ -40,6 +47,8 @@ def train(args, name, seed):
                f"--data.seq_len={args.length}", f"--train.micro_batch={args.batch}", f"--train.steps={args.steps}",
                f"--train.eval_every={args.steps}", "--train.eval_batches=0", f"--schedule.warmup={args.steps // 10}",
                f"--seed={seed}", f"--optim.lr={args.lr}", "--checkpoint.at_end=false", f"--out={out}", *FORMATS[name], *args.set]
+    if args.heads:
+        command += [f"--model.num_attention_heads={args.heads}", f"--model.num_key_value_heads={args.heads}"]
     rows = rows_of(out)
     if not any("eval_loss" in row for row in rows):
         subprocess.run(["rm", "-rf", str(out)], check=True)
@@ -108,14 +117,24 @@ def main():
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--lr", type=float, default=6e-4)
+    parser.add_argument("--heads", type=int, help="attention heads, of queries and of keys: 6 are heads of 128")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="for all runs together")
     parser.add_argument("--set", action="append", default=[], help="further overrides, --section.key=value")
     args = parser.parse_args()
     names, seeds = args.formats.split(","), [int(seed) for seed in args.seeds.split(",")]
     runs = {name: {} for name in names}
     out = pathlib.Path(args.out)
+    start = time.time()
+    longest = 0
     for count, seed in enumerate(seeds, 1):
+        before = time.time()
+        if before - start + longest > args.seconds:
+            print(f"no time for seed {seed}", flush=True)
+            seeds = seeds[:count - 1]
+            break
         for name in names:
             runs[name][seed] = train(args, name, seed)
+        longest = max(longest, time.time() - before)
         # After every seed, so that a call that is cut off has something to show.
         comparison = compare(runs, names, seeds[:count])
         report = {"date": datetime.date.today().isoformat(), "steps": args.steps, "tokens_per_step": args.batch * args.length,

@@ -2,6 +2,7 @@
 #include "plan_forecast.h"
 
 #include <algorithm>
+#include <iostream>
 
 #include "backend_choice.h"
 #include "io/file.h"
@@ -81,6 +82,23 @@ Hardware hardware_of(const std::string& name_or_file) {
   read_toml(read_toml_text(name_or_file), name_or_file, Fields::of(hardware));
   hardware.validate();
   return hardware;
+}
+
+void check_fp8_attention(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model) {
+  if (config.precision.attention != AttentionPrecision::kFp8) return;
+  if (request.hardware.empty() && runs_on_cpu(config)) return;  // its own backend refuses it
+  const Hardware hardware = hardware_of(request.hardware.empty() ? config.cluster.hardware : request.hardware);
+  const std::optional<bool> has_kernel = hardware.runs_fp8_attention();
+  if (!has_kernel) {
+    std::cerr << "litespark: warning: compute_capability of " << hardware.name
+              << " is not stated: precision.attention = \"fp8\" runs on 9.0 alone\n";
+    return;
+  }
+  if (*has_kernel) return;
+  throw ConfigError("precision.attention", "fp8 needs a Hopper GPU (compute capability 9.0) and heads of 128",
+                    "hardware " + hardware.name + " (compute capability " + hardware.compute_capability +
+                        "), model.head_dim = " + std::to_string(model.head_dim),
+                    "model.head_dim = 128 on such a GPU", "or set precision.attention = \"compute\"");
 }
 
 RunForecast make_forecast(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model,

@@ -5,12 +5,16 @@
 #include <cstddef>
 #include <utility>
 
+#include "core/checked.h"
 #include "dist/comm_call.h"
 
 namespace litespark {
 namespace {
 
 using dist::CallKind;
+
+/// Of a tensor's memory anywhere.
+constexpr int64_t kScratchAlignment = 256;
 
 /// `count` elements of `whole` from element `first` on, in one row.
 Tensor stretch_of(const Tensor& whole, int64_t first, int64_t count) {
@@ -26,8 +30,8 @@ struct Levels {
   std::unique_ptr<Communicator> outer;
 };
 
-// Calls of the groups run in the order in which they are issued, so that each may use what the one before it left, and
-// nobody waits in between.
+// Calls of the groups that touch the same memory run in the order in which they are issued, so that each may use what
+// the one before it left, and nobody waits in between.
 class HierarchicalCommunicator final : public Communicator {
  public:
   HierarchicalCommunicator(std::unique_ptr<Communicator> flat, Levels levels, HierarchyOptions options)
@@ -81,7 +85,8 @@ class HierarchicalCommunicator final : public Communicator {
   void check(dist::CommCall call) const {
     dist::check_call(call, {.name = name(), .rank = rank(), .size = size(), .device = call.data.device});
   }
-  /// One piece a host, of the size of `shard`.
+  /// One piece a host, of the size of `shard`: the next stretch of the scratch memory that is long enough. Calls on
+  /// other stretches may run beside this one; those on the same memory wait for it.
   Tensor scratch_like(const Tensor& shard);
   /// The pieces of a host's ranks.
   Tensor host_part(const Tensor& data, int host) const {
@@ -95,6 +100,7 @@ class HierarchicalCommunicator final : public Communicator {
   HierarchyOptions options_;
   std::shared_ptr<void> scratch_;
   int64_t scratch_bytes_ = 0;
+  int64_t scratch_used_ = 0;  ///< up to where the last call's stretch goes
   CommTicket last_on_scratch_;
 };
 
@@ -106,9 +112,13 @@ Tensor HierarchicalCommunicator::scratch_like(const Tensor& shard) {
                                  : std::shared_ptr<void>(new std::byte[static_cast<size_t>(bytes)],
                                                          std::default_delete<std::byte[]>());
     scratch_bytes_ = bytes;
+    scratch_used_ = 0;
   }
+  int64_t first = round_up(scratch_used_, kScratchAlignment);
+  if (first + bytes > scratch_bytes_) first = 0;
+  scratch_used_ = first + bytes;
   Tensor scratch = shard;
-  scratch.data = scratch_.get();
+  scratch.data = static_cast<std::byte*>(scratch_.get()) + first;
   scratch.shape = Shape{shard.num_elements() * outer_->size()};
   return scratch;
 }

@@ -32,8 +32,8 @@ struct Hierarchy {
 ///
 /// With L ranks on each of N hosts, an all-reduce is a reduce-scatter inside each host, an all-reduce of the piece
 /// among ranks at the same place, and an all-gather inside; a reduce-scatter and an all-gather of S bytes take N calls
-/// inside and one between hosts, and S / L bytes of scratch memory. Links between hosts carry 1 / L of what a flat call
-/// sends.
+/// inside and one between hosts, and S / L bytes of scratch memory: there is as much of it as the largest call wanted,
+/// and shorter ones share it side by side. Links between hosts carry 1 / L of what a flat call sends.
 ///
 /// A sum adds the ranks of each host in the flat communicator's order and then the hosts' sums likewise (bf16 is
 /// rounded once at each level): other bits than a flat sum, the same bits again on the same layout. `is_ordered` is

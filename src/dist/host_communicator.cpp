@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -20,6 +21,11 @@ namespace {
 /// nobody else.
 constexpr auto kPatienceByStep = std::chrono::milliseconds(200);
 constexpr int kMostPatientStep = 10;
+
+/// So long is heard whether who is missed gives up itself: calls under way beside each other began at about the same
+/// time, and a rank that is ahead can miss one that waits for the lost one in an earlier call.
+constexpr auto kHearing = std::chrono::milliseconds(500);
+constexpr auto kHearPeriod = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -91,6 +97,7 @@ class HostCommunicator::Calls {
     }
     notify_everybody();
     for (const std::unique_ptr<Lane>& lane : lanes_) lane->thread.join();
+    for (const std::unique_ptr<Lane>& lane : lanes_) lane->link->announce_leave();
   }
 
   Calls(const Calls&) = delete;
@@ -190,8 +197,13 @@ class HostCommunicator::Calls {
     for (const std::unique_ptr<Lane>& lane : lanes_) lane->has_work.notify_all();
   }
 
+  void announce_failure(const std::string& why, size_t first) {
+    for (size_t i = 0; i < lanes_.size(); ++i) lanes_[(first + i) % lanes_.size()]->link->announce_failure(why);
+  }
+
   /// The lane that failed first: the others hear the cause there before their own deadlines.
   void abort_links(const std::string& why, size_t first = 0) {
+    announce_failure(why, first);
     for (size_t i = 0; i < lanes_.size(); ++i) lanes_[(first + i) % lanes_.size()]->link->abort(why);
   }
 
@@ -254,7 +266,6 @@ class HostCommunicator::Calls {
   void make(Queued& next) {
     const auto timeout =
         std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(options_.timeout_seconds));
-    std::string what;
     try {
       if (options_.record) options_.record->begin(next.call.number);
       Group::Lane& lane = *next.group->lanes[next.lane];
@@ -268,23 +279,61 @@ class HostCommunicator::Calls {
       for (const std::unique_ptr<Lane>& held_up : lanes_) {
         if (held_up->is_held_up) held_up->has_work.notify_one();
       }
-      return;
+    } catch (const LinkFailure& failure) {
+      return give_up(next, failure.what(), failure.cause(), failure.missed());
     } catch (const std::exception& error) {
-      what = label_of(next.call).text() + ": " + error.what();
+      return give_up(next, error.what(), LinkFailure::Cause::kFound, {});
     }
-    what += " (a call has " + std::to_string(std::llround(options_.timeout_seconds)) + " s)";
+  }
+
+  void give_up(Queued& failed, const std::string& error, LinkFailure::Cause cause, const std::vector<int>& missed) {
+    std::string what = label_of(failed.call).text() + ": " + error + " (a call has " +
+                       std::to_string(std::llround(options_.timeout_seconds)) + " s)";
+    if (cause == LinkFailure::Cause::kTold) what += missed_elsewhere(failed.lane);
+    announce_failure(what, failed.lane);
+    what += heard_of(missed);
     {
       const std::lock_guard lock(mutex_);
       fail(what);
       what = *failure_;
     }
     notify_everybody();
-    abort_links(what, next.lane);
+    abort_links(what, failed.lane);
     {
       const std::lock_guard lock(mutex_);
-      next.has_failed = true;
+      failed.has_failed = true;
     }
     changed_.notify_all();
+  }
+
+  /// Who tells that it gives up may have missed this rank, which waits for the lost one in a call of another lane.
+  std::string missed_elsewhere(size_t lane) {
+    std::set<int> ranks;
+    for (size_t other = 0; other < lanes_.size(); ++other) {
+      if (other == lane) continue;
+      for (const int rank : lanes_[other]->link->missed_ranks()) ranks.insert(rank);
+    }
+    if (ranks.empty()) return "";
+    return "; other calls have no word from " + ranks_text(std::vector<int>(ranks.begin(), ranks.end()));
+  }
+
+  /// Why the missed ranks give up themselves, of those that tell it soon.
+  std::string heard_of(std::vector<int> missed) {
+    std::string text;
+    const auto deadline = std::chrono::steady_clock::now() + kHearing;
+    while (!missed.empty() && std::chrono::steady_clock::now() < deadline) {
+      std::erase_if(missed, [&](int rank) {
+        for (const std::unique_ptr<Lane>& lane : lanes_) {
+          const std::optional<std::string> why = lane->link->failure_of(rank);
+          if (!why) continue;
+          text += "; " + *why;
+          return true;
+        }
+        return false;
+      });
+      if (!missed.empty()) std::this_thread::sleep_for(kHearPeriod);
+    }
+    return text;
   }
 
   Options options_;

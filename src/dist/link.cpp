@@ -6,6 +6,13 @@
 
 namespace litespark::dist {
 
+LinkFailure LinkFailure::late(std::span<const int> missed) {
+  LinkFailure failure(late_text(missed), Cause::kLate);
+  const std::set<int> ranks(missed.begin(), missed.end());
+  failure.missed_.assign(ranks.begin(), ranks.end());
+  return failure;
+}
+
 std::string other_call_text(int rank, const CallLabel& label) {
   return "rank " + std::to_string(rank) + " made another call: " + label.text();
 }

@@ -44,6 +44,16 @@ bool TieredLink::must_carry(const CallLabel& label) const {
   return std::any_of(others_.begin(), others_.end(), [&](const TierLink& other) { return other.tier == tier; });
 }
 
+void TieredLink::announce_leave() noexcept {
+  for (const TierLink& other : others_) other.link->announce_leave();
+  usual_->announce_leave();
+}
+
+void TieredLink::announce_failure(const std::string& why) noexcept {
+  for (const TierLink& other : others_) other.link->announce_failure(why);
+  usual_->announce_failure(why);
+}
+
 void TieredLink::abort(const std::string& why) noexcept {
   for (const TierLink& other : others_) other.link->abort(why);
   usual_->abort(why);

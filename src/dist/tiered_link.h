@@ -29,6 +29,10 @@ class TieredLink final : public Link {
   int size() const override { return usual_->size(); }
   void transfer(std::span<const Message> sent, std::span<const Message> received, Deadline deadline) override;
   bool must_carry(const CallLabel& label) const override;
+  void announce_leave() noexcept override;
+  void announce_failure(const std::string& why) noexcept override;
+  std::optional<std::string> failure_of(int rank) override { return usual_->failure_of(rank); }
+  std::vector<int> missed_ranks() override { return usual_->missed_ranks(); }
   void abort(const std::string& why) noexcept override;
 
  private:

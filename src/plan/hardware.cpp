@@ -19,6 +19,7 @@ constexpr const char* kSheet = "vendor data sheet; what kernels reach of it: doc
 Hardware ampere(const char* name, double memory_gib, double memory_tbps, double link_gbps) {
   return {.name = name,
           .source = kSheet,
+          .compute_capability = "8.0",
           .bf16_tflops = 312,
           .memory_gib = memory_gib,
           .memory_tbps = memory_tbps,
@@ -37,6 +38,7 @@ Hardware ampere(const char* name, double memory_gib, double memory_tbps, double 
 Hardware hopper(const char* name, double memory_gib, double memory_tbps, double link_gbps) {
   return {.name = name,
           .source = kSheet,
+          .compute_capability = "9.0",
           .bf16_tflops = 989.4,
           .fp8_tflops = 1978.9,
           .memory_gib = memory_gib,
@@ -56,6 +58,7 @@ Hardware hopper(const char* name, double memory_gib, double memory_tbps, double 
 Hardware blackwell(const char* name, double bf16_tflops, double memory_gib, double watts, int64_t devices_a_node) {
   return {.name = name,
           .source = kSheet,
+          .compute_capability = "10.0",
           .bf16_tflops = bf16_tflops,
           .fp8_tflops = 2 * bf16_tflops,
           .memory_gib = memory_gib,
@@ -84,6 +87,7 @@ std::vector<Hardware> variants() {
   h20.attention = kAmpere;
   h20.watts = 400;
   Hardware v100 = ampere("V100", 31.7, 0.9, 150);
+  v100.compute_capability = "7.0";
   v100.bf16_tflops = 125;
   v100.multiprocessors = 80;
   v100.network_gbps = 12.5;
@@ -92,12 +96,14 @@ std::vector<Hardware> variants() {
   v100.node_watts = 3500;
   Hardware b300 = blackwell("B300", 2250, 268, 1400, 8);
   Hardware gb300 = blackwell("GB300", 2450, 275, 1400, 72);
+  b300.compute_capability = gb300.compute_capability = "10.3";
   return {h800, a800, h20, v100, b300, gb300};
 }
 
 std::vector<Hardware> others() {
   Hardware mi300x = {.name = "MI300X",
                      .source = kSheet,
+                     .compute_capability = "none",
                      .bf16_tflops = 1307.4,
                      .fp8_tflops = 2614.9,
                      .memory_gib = 190,
@@ -114,6 +120,7 @@ std::vector<Hardware> others() {
                      .attention = {.flash1 = 0.12, .flash2 = 0.25, .vendor_forward = 0.35, .vendor_backward = 0.25}};
   Hardware l40s = {.name = "L40S",
                    .source = kSheet,
+                   .compute_capability = "8.9",
                    .bf16_tflops = 362,
                    .fp8_tflops = 733,
                    .memory_gib = 44.5,
@@ -133,6 +140,7 @@ std::vector<Hardware> others() {
   // processes reach through Gloo (bench/results/2026-11-30-cpu-gloo.txt).
   Hardware cpu = {.name = "CPU",
                   .source = "two cores of an AMD EPYC (Zen 4) with AVX-512 bf16, measured",
+                  .compute_capability = "none",
                   .bf16_tflops = 0.437,
                   .memory_gib = 23.5,
                   .memory_tbps = 0.03,
@@ -244,6 +252,9 @@ void Hardware::visit(Fields& fields) {
   };
   fields.add({.path = "name", .value = &name, .help = "What the machine is called."});
   fields.add({.path = "source", .value = &source, .help = "Where these figures come from."});
+  fields.add({.path = "compute_capability",
+              .value = &compute_capability,
+              .help = "NVIDIA's compute capability, such as 9.0; none for another maker's device; empty: not stated."});
   number("bf16_tflops", &bf16_tflops, "Dense 16-bit matmul peak of one device.", "TFLOP/s");
   number("fp8_tflops", &fp8_tflops, "Dense 8-bit matmul peak; 0 for none.", "TFLOP/s");
   number("memory_gib", &memory_gib, "Memory of one device that programs can allocate.", "GiB");
@@ -275,6 +286,11 @@ void Hardware::visit(Fields& fields) {
   number("price_per_hour", &price_per_hour, "Rent of one device.", "dollars");
   number("embodied_kg", &embodied_kg, "Making of one device with its share of the node.", "kg CO2e");
   fields.section("attention", "Fractions of the 16-bit peak that attention reaches.", attention);
+}
+
+std::optional<bool> Hardware::runs_fp8_attention() const {
+  if (compute_capability.empty()) return std::nullopt;
+  return compute_capability == "9.0";
 }
 
 void Hardware::validate() const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,9 @@ struct AttentionRates {
 /// A GPU (or a CPU) in a node of its kind. 0 where the data sheet is silent: whatever depends on it is then "n/a".
 struct Hardware {
   std::string name = "custom";
-  std::string source;          ///< where the figures come from
+  std::string source;  ///< where the figures come from
+  /// NVIDIA's, such as "9.0"; "none": another maker's; "": not stated.
+  std::string compute_capability;
   double bf16_tflops = 0;      ///< dense
   double fp8_tflops = 0;       ///< dense; 0: none
   double memory_gib = 0;       ///< that programs can allocate
@@ -57,6 +60,8 @@ struct Hardware {
 
   double peak_flops(bool fp8) const { return 1e12 * (fp8 && fp8_tflops > 0 ? fp8_tflops : bf16_tflops); }
   double memory_bytes() const { return memory_gib * 1073741824.0; }
+  /// Whether attention's forward on 8-bit floats runs there; nullopt: the capability is not stated.
+  std::optional<bool> runs_fp8_attention() const;
   double memory_rate() const { return memory_tbps * 1e12 * memory_efficiency; }
 };
 

@@ -103,6 +103,49 @@ TEST(PlanForecast, SixteenThousandDevicesAreForecast) {
   EXPECT_TRUE(contains(result.output, "\"gpus\": 16384"));
 }
 
+/// A plan with attention on 8-bit floats, of heads of 128 unless it is said otherwise.
+ProgramResult plan_fp8_attention(const std::vector<std::string>& more, const std::string& run = "llama-3.2-3b.toml") {
+  std::vector<std::string> arguments = {config(run), "--precision.attention=fp8"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return plan(arguments);
+}
+
+TEST(PlanForecast, AttentionOnEightBitFloatsIsRefusedForWhatIsNoHopperGpuWithHeadsOf128) {
+  const ProgramResult hopper = plan_fp8_attention({});
+  EXPECT_EQ(hopper.exit_code, 0) << hopper.errors;
+  for (const auto& [hardware, found] :
+       std::vector<std::pair<std::string, std::string>>{{"a100", "hardware A100 (compute capability 8.0)"},
+                                                        {"l40s", "hardware L40S (compute capability 8.9)"},
+                                                        {"b200", "hardware B200 (compute capability 10.0)"},
+                                                        {"b300", "hardware B300 (compute capability 10.3)"}}) {
+    const ProgramResult result = plan_fp8_attention({"--hardware", hardware});
+    EXPECT_EQ(result.exit_code, 2) << hardware;
+    EXPECT_TRUE(contains(result.errors,
+                         "[precision.attention] fp8 needs a Hopper GPU (compute capability 9.0) and heads "
+                         "of 128; got " +
+                             found + ", model.head_dim = 128"))
+        << result.errors;
+    EXPECT_TRUE(contains(result.errors, "precision.attention = \"compute\"")) << result.errors;
+  }
+  const ProgramResult other_heads = plan_fp8_attention({}, "llama-160m.toml");
+  EXPECT_EQ(other_heads.exit_code, 2);
+  EXPECT_TRUE(contains(other_heads.errors, "model.head_dim = 64")) << other_heads.errors;
+  EXPECT_TRUE(contains(other_heads.errors, "[precision.attention] fp8 needs a Hopper GPU")) << other_heads.errors;
+}
+
+TEST(PlanForecast, AttentionOnEightBitFloatsIsPlannedWithAWarningWhereTheCapabilityIsNotStated) {
+  const test::TemporaryFolder folder;
+  const std::string figures = "bf16_tflops = 500\nmemory_gib = 140\nmemory_tbps = 2\nwatts = 300\n";
+  const auto silent = folder.write("silent.toml", "name = \"mine\"\n" + figures);
+  const ProgramResult unknown = plan_fp8_attention({"--hardware", silent.string()});
+  EXPECT_EQ(unknown.exit_code, 0) << unknown.errors;
+  EXPECT_TRUE(contains(unknown.errors, "warning: compute_capability of mine is not stated")) << unknown.errors;
+  const auto hopper = folder.write("hopper.toml", "name = \"mine\"\ncompute_capability = \"9.0\"\n" + figures);
+  const ProgramResult known = plan_fp8_attention({"--hardware", hopper.string()});
+  EXPECT_EQ(known.exit_code, 0) << known.errors;
+  EXPECT_FALSE(contains(known.errors, "compute_capability")) << known.errors;
+}
+
 TEST(PlanForecast, WhatCannotBeIsRefusedWithItsReason) {
   const auto refused = [](std::vector<std::string> arguments, const char* part) {
     arguments.insert(arguments.begin(), config("llama-3.2-1b.toml"));

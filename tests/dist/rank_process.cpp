@@ -3,7 +3,8 @@
 //   rank_process ENGINE RANK SIZE HOST:PORT SECRET_FILE TASK
 // ENGINE: gloo, or multicast (Gloo, and NORM for what is below 8 MiB and the same for all).
 // TASK: conformance, faults, sums (a number of checked all-reduces), leave (one all-gather), both_ways (prints the
-// seconds of one), or endless (all-reduces until something fails, then prints the error and exits by its code).
+// seconds of one), or until something fails, of which it prints the error and exits by its code: endless (all-reduces
+// one after another) or under_way (several calls at once).
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "calls_under_way.h"
 #include "communicator_conformance.h"
 #include "core/error.h"
 #include "dist/comm_call.h"
@@ -73,6 +75,8 @@ struct RankProcess {
       time_both_ways(*communicator(30));
     } else if (task == "sums") {
       checked_sums(*communicator(30));
+    } else if (task == "under_way") {
+      test::endless_calls_under_way(*communicator(5));
     } else {
       endless(*communicator(3));
     }
@@ -88,6 +92,7 @@ struct RankProcess {
     piece.shape = {kPieceElements};
     piece.data = values.data() + world.rank() * kPieceElements;
     std::fill_n(static_cast<float*>(piece.data), kPieceElements, static_cast<float>(world.rank()));
+    std::cout << "gathering" << std::endl;
     world.wait(world.all_gather(data, piece));
     for (int64_t i = 0; i < elements; ++i) {
       if (values[static_cast<size_t>(i)] != static_cast<float>(i / kPieceElements))

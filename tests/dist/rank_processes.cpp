@@ -10,9 +10,11 @@
 
 #include <algorithm>
 #include <array>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 
+#include "core/error.h"
 #include "dist/tcp.h"
 
 namespace litespark::test {
@@ -56,17 +58,28 @@ void RankProcesses::read_some(Rank& rank) {
   }
 }
 
-bool RankProcesses::await_lines(int number, int num_lines, double seconds) {
+template <class Condition>
+bool RankProcesses::await_output(int number, double seconds, const Condition& is_enough) {
   Rank& rank = ranks_[static_cast<size_t>(number)];
   const auto deadline = dist::in_seconds(seconds);
   while (dist::Clock::now() < deadline) {
     const bool is_at_its_end = has_ended(number);
-    read_some(rank);
-    if (is_at_its_end || std::count(rank.output.begin(), rank.output.end(), '\n') >= num_lines) return true;
+    for (Rank& any : ranks_) read_some(any);  // a full pipe would hold its writer
+    if (is_at_its_end || is_enough(rank.output)) return true;
     pollfd entry = {.fd = rank.pipe, .events = POLLIN, .revents = 0};
     poll(&entry, 1, 50);
   }
   return false;
+}
+
+bool RankProcesses::await_lines(int rank, int num_lines, double seconds) {
+  return await_output(rank, seconds, [&](const std::string& output) {
+    return std::count(output.begin(), output.end(), '\n') >= num_lines;
+  });
+}
+
+bool RankProcesses::await_text(int rank, const std::string& text, double seconds) {
+  return await_output(rank, seconds, [&](const std::string& output) { return output.find(text) != std::string::npos; });
 }
 
 void RankProcesses::send_signal(int rank, int number) {
@@ -102,15 +115,42 @@ bool RankProcesses::await_ends(double seconds, int except) {
 bool is_missed(const std::string& text, int rank) {
   const std::string opening = "no word from rank";
   for (size_t at = text.find(opening); at != std::string::npos; at = text.find(opening, at + 1)) {
-    const size_t end = text.find(" before the deadline", at);
-    if (end == std::string::npos) return false;
-    std::istringstream words(text.substr(at + opening.size(), end - at - opening.size()));
-    // "s 0, 1 and 2"
+    size_t place = at + opening.size();
+    if (text[place] == 's') ++place;
+    std::istringstream words(text.substr(place));
+    // "0, 1 and 2 before"
     for (std::string word; words >> word;) {
-      if (word == std::to_string(rank) || word == std::to_string(rank) + ",") return true;
+      if (word == "and") continue;
+      if (word.find_first_not_of("0123456789,;") != std::string::npos) break;
+      if (std::stoi(word) == rank) return true;
     }
   }
   return false;
+}
+
+std::string fault_of_failed_output(const std::string& output) {
+  static const std::regex call(
+      "\\] (all_reduce|reduce_scatter|all_gather|all_to_all|exchange)[^:]*, call [0-9]+, step ([0-9]+): ");
+  std::smatch found;
+  if (!std::regex_search(output, found, call)) return "no call is named";
+  int64_t last_step = 0;  // that was done
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("step ")) last_step = std::stoll(line.substr(5));
+  }
+  const int64_t step = std::stoll(found[2]);
+  if (step != last_step + 1 && step != last_step + 2)
+    return "step " + found[2].str() + " is named after step " + std::to_string(last_step);
+  return output.find("memory: untouched\n") == std::string::npos ? "memory was written to" : "";
+}
+
+std::string fault_of_failed_rank(const RankProcesses& job, int rank) {
+  std::string fault;
+  if (job.exit_code(rank) != static_cast<int>(ExitCode::kPeerLost)) fault = "another exit code";
+  if (fault.empty()) fault = fault_of_failed_output(job.output(rank));
+  if (fault.empty()) return "";
+  return "rank " + std::to_string(rank) + ": " + fault + ", " + std::to_string(job.exit_code(rank)) + "\n" +
+         job.output(rank);
 }
 
 int free_port() {

@@ -18,6 +18,8 @@ class RankProcesses {
 
   /// Reads the process's output until `num_lines` lines have come in all, or its end. False when `seconds` pass before.
   bool await_lines(int rank, int num_lines, double seconds);
+  /// Likewise until it has printed `text`.
+  bool await_text(int rank, const std::string& text, double seconds);
   void send_signal(int rank, int number);
   /// Waits for the end of all but `except`, at most `seconds`. False when one of them still runs.
   bool await_ends(double seconds, int except = -1);
@@ -36,14 +38,21 @@ class RankProcesses {
     bool has_ended = false;
   };
   void read_some(Rank& rank);
+  template <class Condition>
+  bool await_output(int number, double seconds, const Condition& is_enough);
 
   std::vector<Rank> ranks_;
 };
 
-/// Whether `text` says that there was "no word from" this rank, alone or among others, "before the deadline". A sum has
-/// two halves: who has all of the first waits in the second for the lost rank, and for those that still miss it in the
-/// first.
+/// Whether `text` says that there was "no word from" this rank, alone or among others. A sum has two halves: who has
+/// all of the first waits in the second for the lost rank, and for those that still miss it in the first.
 bool is_missed(const std::string& text, int rank);
+
+/// What is wrong with how a rank of endless_calls_under_way ended, in words; "" for nothing. It must have exit code 7,
+/// an error that names the call and a step that was under way, and memory that nobody wrote to after the error.
+std::string fault_of_failed_rank(const RankProcesses& job, int rank);
+/// Likewise of what it printed alone.
+std::string fault_of_failed_output(const std::string& output);
 
 /// A port of 127.0.0.1 that was free a moment ago.
 int free_port();

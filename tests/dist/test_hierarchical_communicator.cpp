@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -10,6 +11,7 @@
 
 #include "communicator_conformance.h"
 #include "core/error.h"
+#include "dist/comm_call.h"
 #include "dist/hierarchical_communicator.h"
 #include "dist/local_world.h"
 #include "support/error_text.h"
@@ -217,6 +219,96 @@ TEST(HierarchicalCommunicator, TakesMemoryWhereItIsTold) {
       levels.communicator->wait(
           levels.communicator->reduce_scatter(tensor_of(piece), tensor_of(sent), Reduction::kSum));
     EXPECT_EQ(taken, std::vector<int64_t>{kElements * 4 / 2});
+  });
+}
+
+/// Rank 0 of 4 on 2 hosts of 2, whose calls do nothing; what groups are made is what make_hierarchical asks for.
+class NotingCommunicator final : public Communicator {
+ public:
+  explicit NotingCommunicator(int size, std::vector<Tensor>* reduced) : size_(size), reduced_(reduced) {}
+  std::string name() const override { return "noting"; }
+  int rank() const override { return 0; }
+  int size() const override { return size_; }
+  bool is_ordered() const override { return true; }
+  void set_step(int64_t) override {}
+  CommTicket all_reduce(const Tensor&, Reduction) override { return {++num_calls_}; }
+  CommTicket reduce_scatter(const Tensor&, const Tensor& data, Reduction) override {
+    if (reduced_ != nullptr) reduced_->push_back(data);
+    return {++num_calls_};
+  }
+  CommTicket all_gather(const Tensor&, const Tensor&) override { return {++num_calls_}; }
+  CommTicket broadcast(const Tensor&, int) override { return {++num_calls_}; }
+  CommTicket all_to_all(const Tensor&, const Tensor&) override { return {++num_calls_}; }
+  CommTicket exchange(const Tensor&, int, const Tensor&, int) override { return {++num_calls_}; }
+  void wait(CommTicket) override {}
+  std::unique_ptr<Communicator> split(int) override {
+    // Inside a host, all, between hosts, all: only what goes between hosts reads the scratch memory.
+    const int number = num_splits_++;
+    return std::make_unique<NotingCommunicator>(number % 2 == 0 ? 2 : size_, number == 2 ? reduced_ : nullptr);
+  }
+  void barrier() override {}
+  void abort(const std::string&) override {}
+
+ private:
+  int size_;
+  std::vector<Tensor>* reduced_;
+  int num_splits_ = 0;
+  int64_t num_calls_ = 0;
+};
+
+// Calls on the same memory wait for each other.
+TEST(HierarchicalCommunicator, CallsThatFitSideBySideIntoTheScratchMemoryDoNotShareIt) {
+  std::vector<int64_t> taken;
+  std::vector<Tensor> between_hosts;
+  std::vector<float> memory(1024);
+  const auto* const first = reinterpret_cast<const std::byte*>(memory.data());
+  const Hierarchy levels = make_hierarchical(std::make_unique<NotingCommunicator>(4, &between_hosts),
+                                             {.allocate =
+                                                  [&](int64_t bytes) {
+                                                    taken.push_back(bytes);
+                                                    return std::shared_ptr<void>(memory.data(), [](void*) {});
+                                                  },
+                                              .direct_bytes = 0});
+  ASSERT_TRUE(levels.has_levels) << levels.layout;
+  std::vector<float> data(2048);
+  const auto offset_of_call = [&](int64_t elements) {
+    const Tensor whole{.data = data.data(), .dtype = DType::kF32, .shape = {elements}, .device = Device::kCpu};
+    levels.communicator->reduce_scatter(dist::piece_of(whole, 0, 4), whole, Reduction::kSum);
+    return static_cast<const std::byte*>(between_hosts.back().data) - first;
+  };
+  EXPECT_EQ(offset_of_call(2048), 0);
+  // Half of 400 floats each, from a multiple of 256 bytes on, as long as there are so many to the end.
+  EXPECT_EQ(offset_of_call(400), 0);
+  EXPECT_EQ(offset_of_call(400), 1024);
+  EXPECT_EQ(offset_of_call(400), 2048);
+  EXPECT_EQ(offset_of_call(400), 3072);
+  EXPECT_EQ(offset_of_call(400), 0);
+  EXPECT_EQ(offset_of_call(2048), 0);
+  EXPECT_EQ(taken, std::vector<int64_t>{4096});
+}
+
+TEST(HierarchicalCommunicator, ReduceScattersAndGathersUnderWayAtOnceAreEachRight) {
+  run_on_hosts({2, 2}, 60, [](Communicator& communicator) {
+    const std::vector<float> expected = two_level_sum({0, 1, 2, 3}, 2);
+    constexpr size_t kCalls = 12;
+    std::array<std::vector<float>, kCalls> sent;
+    std::array<std::vector<float>, kCalls> pieces;
+    std::array<std::vector<float>, kCalls> gathered;
+    CommTicket last;
+    for (size_t call = 0; call < kCalls; ++call) {
+      // The first is the longest, whose scratch memory has room for several of the others.
+      const size_t elements = call == 0 ? kElements : 4 * (100 + 37 * call);
+      sent[call] = values_of(communicator.rank());
+      sent[call].resize(elements);
+      pieces[call].resize(elements / 4);
+      gathered[call].resize(elements);
+      communicator.reduce_scatter(tensor_of(pieces[call]), tensor_of(sent[call]), Reduction::kSum);
+      last = communicator.all_gather(tensor_of(gathered[call]), tensor_of(pieces[call]));
+    }
+    communicator.wait(last);
+    for (const std::vector<float>& whole : gathered) {
+      for (size_t i = 0; i < whole.size(); ++i) ASSERT_EQ(whole[i], expected[i]) << "of " << whole.size();
+    }
   });
 }
 

@@ -220,6 +220,106 @@ TEST(HostCommunicator, AFailureIsThrownWhenNoLaneIsAtWorkAnyMore) {
   EXPECT_TRUE(has_returned);
 }
 
+/// Of rank 0 of 3, whose transfers wait until it is aborted, or fail.
+struct MissingLink final : Link {
+  std::string name() const override { return "missing"; }
+  int rank() const override { return 0; }
+  int size() const override { return 3; }
+  void transfer(std::span<const Message>, std::span<const Message>, Deadline) override {
+    has_begun.set_value();
+    if (failure) {
+      if (before_failure.valid()) before_failure.wait();
+      throw *failure;
+    }
+    aborted.get_future().wait();
+    throw LinkFailure("aborted");
+  }
+  void announce_failure(const std::string& why) noexcept override {
+    if (announced.empty()) announced = why;
+    is_announced = true;
+  }
+  std::optional<std::string> failure_of(int rank) override {
+    if (rank != 1 || !is_announced) return std::nullopt;
+    return told;
+  }
+  std::vector<int> missed_ranks() override { return missed; }
+  void abort(const std::string&) noexcept override {
+    if (!is_aborted.exchange(true)) aborted.set_value();
+  }
+
+  std::promise<void> has_begun;
+  std::future<void> before_failure;
+  std::promise<void> aborted;
+  std::atomic<bool> is_aborted = false;
+  std::atomic<bool> is_announced = false;
+  std::string announced;
+  std::optional<std::string> told;
+  std::optional<LinkFailure> failure;
+  std::vector<int> missed;
+};
+
+/// The error of two calls under way at once, of which the second fails.
+std::string error_of_second(std::unique_ptr<MissingLink> first, std::unique_ptr<MissingLink> second) {
+  second->before_failure = first->has_begun.get_future();
+  std::vector<std::unique_ptr<Link>> links;
+  links.push_back(std::move(first));
+  links.push_back(std::move(second));
+  HostCommunicator communicator(std::move(links), {.timeout_seconds = 9});
+  std::array<float, 2> values = {};
+  communicator.broadcast(one_float(values[0]), 1);
+  const CommTicket last = communicator.broadcast(one_float(values[1]), 1);
+  return error_text<CommError>([&] { communicator.wait(last); });
+}
+
+// A rank that is ahead can miss this one, which waits for the lost one in an earlier call.
+TEST(HostCommunicator, WhoIsToldOfAFailureSaysWhomItsOtherCallsMiss) {
+  auto first = std::make_unique<MissingLink>();
+  first->missed = {2, 2};
+  auto second = std::make_unique<MissingLink>();
+  second->failure = LinkFailure("rank 1 gave up: no word from rank 0", LinkFailure::Cause::kTold);
+  EXPECT_TRUE(contains(error_of_second(std::move(first), std::move(second)),
+                       "rank 1 gave up: no word from rank 0 (a call has 9 s); other calls have no word from rank 2"));
+}
+
+TEST(HostCommunicator, WhoMissesARankHearsWhyThatOneGivesUpOnWhicheverLaneItIsTold) {
+  auto first = std::make_unique<MissingLink>();
+  first->told = "rank 1 gave up: no word from rank 2 before the deadline";  // once this rank has given up there too
+  auto second = std::make_unique<MissingLink>();
+  second->failure = LinkFailure::late(std::array{1});
+  EXPECT_TRUE(
+      contains(error_of_second(std::move(first), std::move(second)),
+               "no word from rank 1 before the deadline (a call has 9 s); rank 1 gave up: no word from rank 2"));
+}
+
+/// Writes down when it is left.
+struct LeavingLink final : Link {
+  LeavingLink(std::string lane, std::vector<std::string>& notes) : lane_(std::move(lane)), notes_(notes) {}
+  ~LeavingLink() override { notes_.push_back(lane_ + " waits"); }
+  std::string name() const override { return "leaving"; }
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void transfer(std::span<const Message>, std::span<const Message>, Deadline) override {}
+  void announce_leave() noexcept override { notes_.push_back(lane_ + " says it"); }
+  void abort(const std::string&) noexcept override {}
+
+ private:
+  std::string lane_;
+  std::vector<std::string>& notes_;
+};
+
+// Else a rank that the others do not answer would wait for them once a lane.
+TEST(HostCommunicator, ARankSaysThatItLeavesOnAllLanesBeforeItWaitsOnOne) {
+  std::vector<std::string> notes;
+  {
+    std::vector<std::unique_ptr<Link>> links;
+    for (const char* lane : {"a", "b", "c"}) links.push_back(std::make_unique<LeavingLink>(lane, notes));
+    const HostCommunicator communicator(std::move(links), {});
+  }
+  ASSERT_EQ(notes.size(), 6u);
+  std::sort(notes.begin() + 3, notes.end());  // no matter which lane goes first
+  EXPECT_EQ(notes, (std::vector<std::string>{"a says it", "b says it", "c says it", "a waits", "b waits", "c waits"}));
+}
+
 TEST(HostCommunicator, CallsTakeTheLaneWithTheFewestBytesAndNeighboursTheFirst) {
   std::mutex mutex;
   std::vector<std::pair<int64_t, int>> lanes;

@@ -14,6 +14,10 @@ class NotingLink final : public Link {
   int rank() const override { return 0; }
   int size() const override { return 3; }
   void transfer(std::span<const Message>, std::span<const Message>, Deadline) override { notes_.push_back(name_); }
+  void announce_leave() noexcept override { notes_.push_back(name_ + " leaves"); }
+  void announce_failure(const std::string& why) noexcept override { notes_.push_back(name_ + " fails: " + why); }
+  std::optional<std::string> failure_of(int rank) override { return name_ + " of " + std::to_string(rank); }
+  std::vector<int> missed_ranks() override { return {name_ == "usual" ? 2 : 1}; }
   void abort(const std::string& why) noexcept override { notes_.push_back(name_ + " aborts: " + why); }
 
  private:
@@ -70,6 +74,20 @@ TEST(TieredLink, MustCarryWhatHasAWayOfItsOwn) {
   label.kind = CallKind::kAllGather;
   label.extents[0] = 250;  // nobody is there for its tier
   EXPECT_FALSE(ways.link->must_carry(label));
+}
+
+TEST(TieredLink, SaysOnEveryWayThatItLeaves) {
+  Ways ways;
+  ways.link->announce_leave();
+  EXPECT_EQ(ways.notes, (std::vector<std::string>{"multicast leaves", "usual leaves"}));
+}
+
+TEST(TieredLink, TellsOnEveryWayThatItFailsAndHearsOnTheUsualOne) {
+  Ways ways;
+  ways.link->announce_failure("enough");
+  EXPECT_EQ(ways.notes, (std::vector<std::string>{"multicast fails: enough", "usual fails: enough"}));
+  EXPECT_EQ(ways.link->failure_of(2), "usual of 2");
+  EXPECT_EQ(ways.link->missed_ranks(), std::vector<int>{2});
 }
 
 TEST(TieredLink, AbortsEveryWay) {

@@ -70,6 +70,27 @@ inline OpCase<op::AttentionForwardFp8<Tensor>> fp8_forward_case(const AttentionC
   return fp8_forward_case(c, c.inputs(seed).at("qkv"));
 }
 
+/// Each head's queries are twice as large as those of the one before, so that statistics in another order are far off.
+inline std::vector<double> unlike_heads(const AttentionCase& c, uint64_t seed) {
+  std::vector<double> qkv = c.inputs(seed).at("qkv");
+  for (int64_t row = 0; row < c.rows(); ++row) {
+    for (int64_t column = 0; column < c.out_columns(); ++column)
+      qkv[static_cast<size_t>(row * c.qkv_columns() + column)] *= std::exp2(column / c.dim);
+  }
+  return qkv;
+}
+
+/// Root of the squares of the differences, of those of `truth`.
+inline double relative_difference(const std::vector<double>& found, const std::vector<double>& truth) {
+  double errors = 0;
+  double squares = 0;
+  for (size_t i = 0; i < truth.size(); ++i) {
+    errors += (found[i] - truth[i]) * (found[i] - truth[i]);
+    squares += truth[i] * truth[i];
+  }
+  return std::sqrt(errors / squares);
+}
+
 /// Scores that are whole powers of two apart, up to 2^12, of values that are small whole numbers: every probability is
 /// a power of two that e4m3 holds, and nothing is rounded but what is written.
 inline OpCase<op::AttentionForwardFp8<Tensor>> whole_fp8_case(const AttentionCase& c, uint64_t seed) {

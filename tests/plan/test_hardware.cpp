@@ -65,6 +65,15 @@ TEST(Hardware, ARunOnHalfOfItsNodesHasTheLinkOfThatHalf) {
                "[cluster.nodes] leaves more devices on a node than one of a H200 has; got 16, expected at most 8"));
 }
 
+TEST(Hardware, OnlyHopperGpusRunAttentionOnEightBitFloats) {
+  for (const char* name : {"h100", "h200", "h800", "h20"}) EXPECT_EQ(hardware_named(name).runs_fp8_attention(), true);
+  for (const Hardware& hardware : known_hardware()) {
+    ASSERT_NE(hardware.compute_capability, "") << hardware.name;
+    EXPECT_EQ(hardware.runs_fp8_attention(), hardware.name.starts_with("H")) << hardware.name;
+  }
+  EXPECT_EQ(Hardware{}.runs_fp8_attention(), std::nullopt);  // a file that does not say it
+}
+
 TEST(Hardware, WithoutAPeakThereIsNoPlan) {
   Hardware hardware = hardware_named("h100");
   hardware.bf16_tflops = 0;

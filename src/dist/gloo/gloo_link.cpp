@@ -30,6 +30,10 @@ constexpr size_t kFarewellBytes = 512;
 constexpr char kFarewellMark = '\1';  ///< its last byte: it has come whole
 constexpr auto kFarewellPatience = std::chrono::milliseconds(200);
 constexpr auto kLeavePatience = std::chrono::seconds(2);
+constexpr char kLeaveWord = 1;
+/// How often somebody looks whether who is waited for is still there.
+constexpr auto kLookPeriod = std::chrono::milliseconds(50);
+constexpr auto kHearPeriod = std::chrono::milliseconds(2);
 /// Past every deadline of ours.
 constexpr auto kLongest = std::chrono::hours(1000);
 
@@ -82,7 +86,9 @@ class GlooLink::Transfer {
   }
   ~Transfer() {
     {
-      const std::lock_guard lock(link_.mutex_);
+      std::unique_lock lock(link_.mutex_);
+      // See transfer.
+      link_.changed_.wait(lock, [&] { return !link_.is_saying_farewell_; });
       link_.transfer_ = nullptr;
     }
     link_.changed_.notify_all();
@@ -92,6 +98,8 @@ class GlooLink::Transfer {
 
   Entry& add(const Message& message) {
     const std::lock_guard lock(link_.mutex_);
+    // Who ends waits ends those of the buffers that there are.
+    if (link_.is_aborted_ || link_.is_late_) throw LinkFailure("ended");
     Entry& entry = entries_.emplace_back();
     entry.message = message;
     entry.label_buffer = link_.buffer(&entry.label, sizeof(CallLabel));
@@ -107,6 +115,13 @@ class GlooLink::Transfer {
     for (Entry& entry : entries_) {
       if (std::atomic_ref(entry.label.number).load() == 0) ranks.push_back(entry.message.rank);
     }
+    return ranks;
+  }
+
+  /// Whom it concerns. The link's lock is held.
+  std::vector<int> ranks() const {
+    std::vector<int> ranks;
+    for (const Entry& entry : entries_) ranks.push_back(entry.message.rank);
     return ranks;
   }
 
@@ -137,7 +152,7 @@ GlooLink::GlooLink(Rendezvous& rendezvous, const std::string& mesh, const std::s
     prove_each_other(secret, deadline);
     listen_for_farewells();
     listen_for_leaves();
-    watcher_ = std::thread([this] { watch_deadlines(); });
+    watcher_ = std::thread([this] { watch(); });
   } catch (const LinkFailure&) {
     close();
     throw;
@@ -155,6 +170,9 @@ GlooLink::~GlooLink() {
   changed_.notify_all();
   if (watcher_.joinable()) watcher_.join();
   if (!is_aborted_) leave();
+  failed_.reset();
+  farewell_words_.clear();
+  leave_words_.clear();
   leave_buffers_.clear();
   farewell_buffers_.clear();
   close();
@@ -232,26 +250,29 @@ void GlooLink::listen_for_leaves() {
   }
 }
 
-/// Gloo closes a connection by a reset, which takes back what the kernel has not sent yet. Who says that he leaves has
-/// all that was sent to him; who is gone already had it too, or never wanted it.
-void GlooLink::leave() {
-  if (leave_buffers_.empty()) return;
-  const auto deadline = std::chrono::steady_clock::now() + kLeavePatience;
-  const char word = 1;
-  std::vector<Buffer> sent;
+void GlooLink::announce_leave() noexcept {
+  if (leave_deadline_ || leave_buffers_.empty() || is_aborted_) return;
+  leave_deadline_ = std::chrono::steady_clock::now() + kLeavePatience;
   try {
     for (int rank = 0; rank < size_; ++rank) {
       if (rank == rank_) continue;
-      sent.push_back(buffer(&word, 1));
-      sent.back()->send(rank, kLeaveSlot);
+      leave_words_.push_back(buffer(&kLeaveWord, 1));
+      leave_words_.back()->send(rank, kLeaveSlot);
     }
   } catch (const std::exception&) {
     // The others are asked all the same.
   }
+}
+
+/// Gloo closes a connection by a reset, which takes back what the kernel has not sent yet. Who says that he leaves has
+/// all that was sent to him; who is gone already had it too, or never wanted it.
+void GlooLink::leave() {
+  announce_leave();
+  if (!leave_deadline_) return;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     try {
-      leave_buffers_[static_cast<size_t>(rank)]->waitRecv(left_until(deadline));
+      leave_buffers_[static_cast<size_t>(rank)]->waitRecv(left_until(*leave_deadline_));
     } catch (const std::exception&) {
       continue;
     }
@@ -263,21 +284,32 @@ GlooLink::Buffer GlooLink::buffer(const void* data, int64_t bytes) {
 }
 
 void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> received, Deadline deadline) {
-  Transfer under_way(*this, deadline);
+  auto under_way = std::make_unique<Transfer>(*this, deadline);
+  try {
+    move(*under_way, sent, received);
+  } catch (const LinkFailure&) {
+    // A farewell stands behind what is half sent, and would stand there for good without the buffers.
+    const std::lock_guard lock(mutex_);
+    if (!is_aborted_) failed_ = std::move(under_way);
+    throw;
+  }
+}
+
+void GlooLink::move(Transfer& under_way, std::span<const Message> sent, std::span<const Message> received) {
   std::vector<Entry*> out;
   std::vector<Entry*> in;
   int rank = rank_;
   SealedLabels labels;
   try {
     for (const Message& message : sent) {
-      Entry& entry = *out.emplace_back(&under_way.add(message));
       rank = message.rank;
+      Entry& entry = *out.emplace_back(&under_way.add(message));
       entry.label = labels.seal(message);  // with a number, which is never 0
       entry.label_buffer->send(rank, kLabelSlot);
     }
     for (const Message& message : received) {
-      Entry& entry = *in.emplace_back(&under_way.add(message));
       rank = message.rank;
+      Entry& entry = *in.emplace_back(&under_way.add(message));
       entry.label_buffer->recv(rank, kLabelSlot);
     }
   } catch (const std::exception& error) {
@@ -292,7 +324,7 @@ void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> 
     if (is_one_way) send_data(out, message.rank);
   }
   for (Entry* entry : in) {
-    wait_received(entry->message.rank, entry->label_buffer);
+    wait(entry->message.rank, entry->label_buffer, Half::kReceived);
     if (!entry->label.is_same_call(entry->message.label))
       throw LinkFailure(other_call_text(entry->message.rank, entry->label));
     try {
@@ -303,12 +335,12 @@ void GlooLink::transfer(std::span<const Message> sent, std::span<const Message> 
     send_data(out, entry->message.rank);
   }
   for (Entry* entry : in) {
-    if (entry->data_buffer) wait_received(entry->message.rank, entry->data_buffer);
+    if (entry->data_buffer) wait(entry->message.rank, entry->data_buffer, Half::kReceived);
     require_undamaged(entry->message, entry->label);
   }
   for (Entry* entry : out) {
-    wait_sent(entry->message.rank, entry->label_buffer);
-    if (entry->data_buffer) wait_sent(entry->message.rank, entry->data_buffer);
+    wait(entry->message.rank, entry->label_buffer, Half::kSent);
+    if (entry->data_buffer) wait(entry->message.rank, entry->data_buffer, Half::kSent);
   }
 }
 
@@ -325,105 +357,193 @@ void GlooLink::send_data(std::span<Entry* const> entries, int rank) {
   }
 }
 
-void GlooLink::wait_sent(int rank, Buffer& buffer) {
-  try {
-    if (buffer->waitSend(kLongest)) return;
-  } catch (const std::exception& error) {
-    throw_failure(rank, error.what());
+void GlooLink::wait(int rank, Buffer& buffer, Half half) {
+  {
+    const std::lock_guard lock(mutex_);
+    awaited_ = {.buffer = buffer.get(), .rank = rank, .number = ++num_waits_};
   }
-  throw_failure(rank, "aborted");
+  bool is_done = false;
+  std::string error = "aborted";
+  try {
+    is_done = half == Half::kSent ? buffer->waitSend(kLongest) : buffer->waitRecv(kLongest);
+  } catch (const std::exception& caught) {
+    error = caught.what();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    awaited_ = {};
+  }
+  if (!is_done) throw_failure(rank, error);
 }
 
-void GlooLink::wait_received(int rank, Buffer& buffer) {
-  try {
-    if (buffer->waitRecv(kLongest)) return;
-  } catch (const std::exception& error) {
-    throw_failure(rank, error.what());
-  }
-  throw_failure(rank, "aborted");
-}
-
-void GlooLink::watch_deadlines() {
+void GlooLink::watch() {
   std::unique_lock lock(mutex_);
+  Deadline next_look;
   while (!is_ending_) {
     if (transfer_ == nullptr) {
       changed_.wait(lock, [this] { return is_ending_ || transfer_ != nullptr; });
+      next_look = std::chrono::steady_clock::now() + kLookPeriod;
       continue;
     }
-    const Transfer* watched = transfer_;
-    const bool is_over = changed_.wait_until(
-        lock, watched->deadline(), [&] { return is_ending_ || transfer_ == nullptr || transfer_ != watched; });
-    if (is_over || transfer_->deadline() > std::chrono::steady_clock::now()) continue;
-    is_late_ = true;
-    transfer_->end_waits();
-    changed_.wait(lock, [&] { return is_ending_ || transfer_ != watched; });
+    changed_.wait_until(lock, std::min(transfer_->deadline(), next_look),
+                        [&] { return is_ending_ || transfer_ == nullptr; });
+    if (is_ending_ || transfer_ == nullptr) continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (transfer_->deadline() <= now) {
+      const Transfer* late = transfer_;
+      is_late_ = true;
+      transfer_->end_waits();
+      changed_.wait(lock, [&] { return is_ending_ || transfer_ != late; });
+    } else if (next_look <= now) {
+      look();
+      next_look = now + kLookPeriod;
+    }
   }
+}
+
+/// Of a connection that broke Gloo tells whoever waits for a message that had not begun, and nobody who waits for the
+/// rest of one. The lock is held.
+void GlooLink::look() {
+  for (int rank = 0; rank < size_ && !first_lost_; ++rank) {
+    if (rank == rank_ || has_said_farewell(rank) || has_left(rank)) continue;
+    if (const auto error = break_of(rank)) first_lost_ = {rank, *error};
+  }
+  if (awaited_.buffer == nullptr) return;
+  if (!has_said_farewell(awaited_.rank) && !break_of(awaited_.rank)) return;
+  // What came before is taken first, which takes no time: hence the second look.
+  if (std::exchange(suspected_wait_, awaited_.number) != awaited_.number) return;
+  awaited_.buffer->abortWaitSend();
+  awaited_.buffer->abortWaitRecv();
 }
 
 void GlooLink::throw_failure(int rank, const std::string& error) {
   std::vector<int> late_ranks;
+  // Whoever was lost first: another one may have closed because of that, in the midst of a message.
+  Lost lost = {.rank = rank, .error = error};
   {
     const std::lock_guard lock(mutex_);
     if (is_aborted_) throw LinkFailure("aborted: " + why_);
     if (is_late_) late_ranks = transfer_->late_ranks(rank);
+    if (first_lost_) lost = *first_lost_;
   }
+  if (!late_ranks.empty()) throw LinkFailure::late(late_ranks);
   // Whoever gives up says why before it closes, and this is not always the rank that is waited for.
-  if (const auto why = farewell_of(rank)) throw LinkFailure(*why);
+  if (const auto why = failure_of(rank)) throw LinkFailure(*why, LinkFailure::Cause::kTold);
   for (int other = 0; other < size_; ++other) {
-    if (const auto why = farewell_of(other)) throw LinkFailure(*why);
+    if (const auto why = failure_of(other)) throw LinkFailure(*why, LinkFailure::Cause::kTold);
   }
-  if (!late_ranks.empty()) throw LinkFailure(late_text(late_ranks));
-  throw LinkFailure("rank " + std::to_string(rank) + " is lost: " + error);
+  throw LinkFailure("rank " + std::to_string(lost.rank) + " is lost: " + lost.error);
 }
 
-std::optional<std::string> GlooLink::farewell_of(int rank) {
-  if (farewell_buffers_.empty() || rank == rank_) return std::nullopt;
-  std::string& text = farewells_[static_cast<size_t>(rank)];
-  // Only one that is there is waited for: see watch_deadlines.
-  if (std::atomic_ref(text.back()).load() == '\0') return std::nullopt;
+bool GlooLink::has_left(int rank) {
+  return std::atomic_ref(leaves_[static_cast<size_t>(rank)]).load() != '\0';
+}
+
+bool GlooLink::has_said_farewell(int rank) {
+  return std::atomic_ref(farewells_[static_cast<size_t>(rank)].back()).load() != '\0';
+}
+
+std::optional<std::string> GlooLink::failure_of(int rank) {
+  if (farewell_buffers_.empty() || rank == rank_ || !has_said_farewell(rank)) return std::nullopt;
+  const std::string& text = farewells_[static_cast<size_t>(rank)];
+  Buffer& buffer = farewell_buffers_[static_cast<size_t>(rank)];
+  const std::lock_guard lock(farewell_mutex_);
+  // Only one that is there is waited for: see watch.
   try {
-    if (!farewell_buffers_[static_cast<size_t>(rank)]->waitRecv(kFarewellPatience)) return std::nullopt;
+    if (buffer != nullptr && !buffer->waitRecv(kFarewellPatience)) return std::nullopt;
   } catch (const std::exception&) {
     return std::nullopt;
   }
+  buffer.reset();  // it has come whole
   return "rank " + std::to_string(rank) + " gave up: " + text.substr(0, text.find('\0'));
 }
 
-void GlooLink::abort(const std::string& why) noexcept {
-  bool is_first = false;
-  {
-    const std::lock_guard lock(mutex_);
-    is_first = !is_aborted_.exchange(true);
-    if (is_first) why_ = why;
-    if (transfer_ != nullptr) transfer_->end_waits();
-  }
-  if (!is_first) return;
-  try {
-    say_farewell();
-  } catch (const std::exception&) {
-    // Some of them are gone; the others see the connection close.
-  }
-  close();
+std::vector<int> GlooLink::missed_ranks() {
+  const std::lock_guard lock(mutex_);
+  if (transfer_ == nullptr || awaited_.buffer == nullptr) return {};
+  std::vector<int> ranks = transfer_->late_ranks(awaited_.rank);
+  std::erase_if(ranks, [this](int rank) { return has_said_farewell(rank); });
+  return ranks;
 }
 
-void GlooLink::say_farewell() {
-  if (context_ == nullptr) return;
-  std::string text = why_.substr(0, kFarewellBytes - 2);
-  text.resize(kFarewellBytes, '\0');
-  text.back() = kFarewellMark;
-  std::vector<Buffer> buffers;
+std::optional<std::string> GlooLink::break_of(int rank) {
+  const std::lock_guard lock(farewell_mutex_);
+  const Buffer& farewell = farewell_buffers_[static_cast<size_t>(rank)];
+  if (farewell == nullptr) return "it gave up";
+  try {
+    farewell->abortWaitRecv();  // so that it only throws or returns, at once
+    farewell->waitRecv(kLongest);
+    return std::nullopt;
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+void GlooLink::announce_failure(const std::string& why) noexcept {
+  const std::lock_guard telling(telling_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!why_.empty()) return;
+    why_ = why.empty() ? "no reason" : why;
+  }
+  if (context_ == nullptr || farewell_buffers_.empty()) return;
+  farewell_ = why_.substr(0, kFarewellBytes - 2);
+  farewell_.resize(kFarewellBytes, '\0');
+  farewell_.back() = kFarewellMark;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     try {
-      buffers.push_back(buffer(text.data(), kFarewellBytes));
-      buffers.back()->send(rank, kFarewellSlot);
+      farewell_words_.push_back(buffer(farewell_.data(), kFarewellBytes));
+      farewell_words_.back()->send(rank, kFarewellSlot);
     } catch (const std::exception&) {
-      buffers.pop_back();
+      // That one is gone.
+      farewell_words_.pop_back();
     }
   }
-  for (Buffer& one : buffers) {
+}
+
+void GlooLink::abort(const std::string& why) noexcept {
+  announce_failure(why);
+  {
+    std::unique_lock lock(mutex_);
+    if (is_aborted_.exchange(true)) return changed_.wait(lock, [this] { return has_ended_; });
+    is_saying_farewell_ = true;
+  }
+  await_hearing();
+  std::unique_ptr<Transfer> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    is_saying_farewell_ = false;
+    if (transfer_ != nullptr) transfer_->end_waits();
+    failed = std::move(failed_);
+  }
+  changed_.notify_all();
+  close();
+  failed.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+  }
+  changed_.notify_all();
+}
+
+/// Closing takes back what the kernel has not sent yet. Whoever waits for this rank hears the farewell, says his own
+/// and closes.
+void GlooLink::await_hearing() {
+  const Deadline deadline = std::chrono::steady_clock::now() + kFarewellPatience;
+  std::vector<int> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    if (transfer_ != nullptr) waiting = transfer_->ranks();
+  }
+  while (std::chrono::steady_clock::now() < deadline) {
+    std::erase_if(waiting, [&](int rank) { return has_said_farewell(rank) || break_of(rank); });
+    if (waiting.empty()) break;
+    std::this_thread::sleep_for(kHearPeriod);
+  }
+  for (const Buffer& word : farewell_words_) {
     try {
-      one->waitSend(kFarewellPatience);
+      word->waitSend(left_until(deadline));
     } catch (const std::exception&) {
       continue;
     }

@@ -32,6 +32,10 @@ class GlooLink final : public Link {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void transfer(std::span<const Message> sent, std::span<const Message> received, Deadline deadline) override;
+  void announce_leave() noexcept override;
+  void announce_failure(const std::string& why) noexcept override;
+  std::optional<std::string> failure_of(int rank) override;
+  std::vector<int> missed_ranks() override;
   void abort(const std::string& why) noexcept override;
 
  private:
@@ -43,6 +47,17 @@ class GlooLink final : public Link {
     Buffer data_buffer;
     bool has_sent_data = false;
   };
+  enum class Half : uint8_t { kSent, kReceived };
+  /// What the transfer under way waits for.
+  struct Awaited {
+    gloo::transport::UnboundBuffer* buffer = nullptr;
+    int rank = -1;
+    int64_t number = 0;  ///< of the wait
+  };
+  struct Lost {
+    int rank = -1;
+    std::string error;
+  };
   /// Buffers of the transfer under way, which abort() must end.
   class Transfer;
 
@@ -53,32 +68,50 @@ class GlooLink final : public Link {
   void leave();
   Buffer buffer(const void* data, int64_t bytes);
   void send_data(std::span<Entry* const> entries, int rank);
-  void wait_sent(int rank, Buffer& buffer);
-  void wait_received(int rank, Buffer& buffer);
+  void move(Transfer& under_way, std::span<const Message> sent, std::span<const Message> received);
+  void wait(int rank, Buffer& buffer, Half half);
   /// What it means that the connection to `rank` failed with `error`.
   [[noreturn]] void throw_failure(int rank, const std::string& error);
-  std::optional<std::string> farewell_of(int rank);
-  void say_farewell();
+  bool has_left(int rank);
+  bool has_said_farewell(int rank);
+  /// How the connection to `rank` broke, if it did.
+  std::optional<std::string> break_of(int rank);
+  void await_hearing();
   void close() noexcept;
-  /// Ends waits at their deadline. A timeout of Gloo's own would break all connections, and nobody could be told why.
-  void watch_deadlines();
+  /// Ends waits at their deadline, and when who is waited for is gone. A timeout of Gloo's own would break all
+  /// connections, and nobody could be told why.
+  void watch();
+  void look();
 
   int rank_;
   int size_;
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::rendezvous::Context> context_;
-  std::vector<std::string> farewells_;  ///< one a rank, filled when it gives up
-  std::vector<Buffer> farewell_buffers_;
-  std::string leaves_;  ///< a byte of each rank
+  std::vector<std::string> farewells_;    ///< one a rank, filled when it gives up
+  std::vector<Buffer> farewell_buffers_;  ///< nullptr: has come whole
+  std::mutex farewell_mutex_;             ///< one waits for one of them at once
+  std::string leaves_;                    ///< a byte of each rank
   std::vector<Buffer> leave_buffers_;
+  std::vector<Buffer> leave_words_;  ///< what this rank said
+  std::optional<Deadline> leave_deadline_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   Transfer* transfer_ = nullptr;
+  Awaited awaited_;
+  int64_t num_waits_ = 0;
+  int64_t suspected_wait_ = 0;  ///< the number of one on a rank that was gone at the last look
+  std::optional<Lost> first_lost_;
+  std::unique_ptr<Transfer> failed_;  ///< until abort()
+  bool is_saying_farewell_ = false;
+  bool has_ended_ = false;  ///< abort() has
   bool is_late_ = false;
   bool is_ending_ = false;
   std::atomic<bool> is_aborted_ = false;
-  std::string why_;
+  std::string why_;  ///< empty: this rank does not give up
+  std::mutex telling_mutex_;
+  std::string farewell_;
+  std::vector<Buffer> farewell_words_;
   bool is_closed_ = false;
   std::thread watcher_;
 };

@@ -63,16 +63,20 @@ AttentionLibrary::AttentionLibrary(const DeviceContext& context, const CudaOptio
 }
 
 std::string AttentionLibrary::Request::name() const {
-  return std::string(backward ? "attention_backward" : "attention_forward") + " n=" + std::to_string(num_tokens) +
-         " h=" + std::to_string(num_heads) + " k=" + std::to_string(num_kv_heads) + " d=" + std::to_string(head_dim) +
-         " t=" + std::to_string(max_length) + (window > 0 ? " window=" + std::to_string(window) : "") +
-         (has_alibi ? " alibi" : "") + off_text(gates, num_heads) + (uniform ? " uniform " : " ") +
-         std::string(dtype_name(compute));
+  const char* const direction = pass == Pass::kBackward     ? "attention_backward"
+                                : pass == Pass::kForwardFp8 ? "attention_forward_fp8"
+                                                            : "attention_forward";
+  return std::string(direction) + " n=" + std::to_string(num_tokens) + " h=" + std::to_string(num_heads) +
+         " k=" + std::to_string(num_kv_heads) + " d=" + std::to_string(head_dim) + " t=" + std::to_string(max_length) +
+         (window > 0 ? " window=" + std::to_string(window) : "") + (has_alibi ? " alibi" : "") +
+         off_text(gates, num_heads) + (uniform ? " uniform " : " ") + std::string(dtype_name(compute));
 }
 
 std::map<std::string, std::string> AttentionLibrary::choices() const {
   std::map<std::string, std::string> result;
-  for (const auto& [request, choice] : choices_) result[request.name()] = choice.text;
+  for (const auto& [request, choice] : choices_) {
+    if (choice.has_op) result[request.name()] = choice.text;
+  }
   return result;
 }
 
@@ -82,9 +86,11 @@ void AttentionLibrary::set_choices(const std::map<std::string, std::string>& cho
 }
 
 AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
+  if (request.pass == Pass::kForwardFp8) return {.hopper = true, .text = "hopper"};
   if (kind_ == AttentionKind::kPortable) return {.text = "portable (asked for)"};
   if (request.has_alibi) return {.text = "portable (ALiBi)"};
-  const bool has_hopper = this->has_hopper(request.head_dim, request.compute, request.backward);
+  const bool is_backward = request.pass == Pass::kBackward;
+  const bool has_hopper = this->has_hopper(request.head_dim, request.compute, is_backward);
   if (kind_ == AttentionKind::kHopper && has_hopper) return {.hopper = true, .text = "hopper"};
   const auto preset = preset_.find(request.name());
   const std::string earlier = preset == preset_.end() ? "" : preset->second;
@@ -101,8 +107,8 @@ AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
                     .head_dim = request.head_dim,
                     .window = request.window < request.max_length ? request.window : 0,
                     .scale = request.scale,
-                    .backward = request.backward,
-                    .deterministic = request.backward && context_.deterministic};
+                    .backward = is_backward,
+                    .deterministic = is_backward && context_.deterministic};
   const std::string obstacle = why_not_cudnn(request, key);
   if (obstacle.empty()) return {.plan = key, .text = sdpa_.library->name()};
   if (may_be_hopper) return {.hopper = true, .text = "hopper (" + obstacle + ")"};
@@ -110,7 +116,7 @@ AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
 }
 
 bool AttentionLibrary::is_faster_on_hopper(const Request& request) const {
-  if (!request.backward) return hopper_forward_is_faster(request.max_length);
+  if (request.pass == Pass::kForward) return hopper_forward_is_faster(request.max_length);
   op::AttentionShape shape;
   shape.head_dim = request.head_dim;
   return gpu_prefers_own_attention_gradient(shape);
@@ -127,8 +133,8 @@ std::string AttentionLibrary::why_not_cudnn(const Request& request, const SdpaKe
   return "";
 }
 
-const AttentionLibrary::Choice& AttentionLibrary::choose(const op::AttentionShape& shape, int64_t num_tokens,
-                                                         DType compute, bool backward) {
+AttentionLibrary::Choice& AttentionLibrary::choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute,
+                                                   Pass pass) {
   const Request request{.num_heads = shape.num_heads,
                         .num_kv_heads = shape.num_kv_heads,
                         .head_dim = shape.head_dim,
@@ -141,15 +147,22 @@ const AttentionLibrary::Choice& AttentionLibrary::choose(const op::AttentionShap
                         .gates = shape.gates,
                         .num_tokens = num_tokens,
                         .compute = compute,
-                        .backward = backward};
+                        .pass = pass};
   const auto known = choices_.find(request);
   if (known != choices_.end()) return known->second;
   return choices_.emplace(request, decide(request)).first->second;
 }
 
+const AttentionLibrary::Choice& AttentionLibrary::choose_for_op(const op::AttentionShape& shape, int64_t num_tokens,
+                                                                DType compute, Pass pass) {
+  Choice& choice = choose(shape, num_tokens, compute, pass);
+  choice.has_op = true;
+  return choice;
+}
+
 int64_t AttentionLibrary::scratch_bytes(const op::AttentionShape& shape, int64_t num_tokens, DType compute,
                                         bool backward) {
-  const Choice& choice = choose(shape, num_tokens, compute, backward);
+  const Choice& choice = choose(shape, num_tokens, compute, backward ? Pass::kBackward : Pass::kForward);
   if (choice.plan) return *sdpa_.library->workspace_bytes(*choice.plan);
   if (!backward) return 0;
   return choice.hopper ? hopper_gradient_bytes(shape, num_tokens) : delta_bytes(shape, num_tokens);
@@ -157,8 +170,8 @@ int64_t AttentionLibrary::scratch_bytes(const op::AttentionShape& shape, int64_t
 
 AttentionArguments AttentionLibrary::arguments_of(const op::AttentionShape& shape, int64_t num_tokens, DType compute) {
   // Where the library runs one direction of a shape, both directions use its layout of the statistics.
-  const bool forward = choose(shape, num_tokens, compute, false).plan.has_value();
-  const bool backward = choose(shape, num_tokens, compute, true).plan.has_value();
+  const bool forward = choose(shape, num_tokens, compute, Pass::kForward).plan.has_value();
+  const bool backward = choose(shape, num_tokens, compute, Pass::kBackward).plan.has_value();
   const bool by_document = forward || backward;
   const int64_t length = shape.max_length;
   return {.stats = {.head_stride = by_document ? length : num_tokens,
@@ -177,21 +190,24 @@ AttentionArguments AttentionLibrary::arguments_of(const op::AttentionShape& shap
 }
 
 void AttentionLibrary::prepare(const op::AttentionForward<Tensor>& op) {
+  choose_for_op(op.shape, op.qkv.rows(), op.qkv.dtype, Pass::kForward);
   arguments_of(op.shape, op.qkv.rows(), op.qkv.dtype);
 }
 
 void AttentionLibrary::prepare(const op::AttentionForwardFp8<Tensor>& op) {
+  choose_for_op(op.shape, op.out.rows(), op.out.dtype, Pass::kForwardFp8);
   arguments_of(op.shape, op.out.rows(), op.out.dtype);
 }
 
 void AttentionLibrary::prepare(const op::AttentionBackward<Tensor>& op) {
+  choose_for_op(op.shape, op.qkv.rows(), op.qkv.dtype, Pass::kBackward);
   arguments_of(op.shape, op.qkv.rows(), op.qkv.dtype);
 }
 
 void AttentionLibrary::run(const op::AttentionForward<Tensor>& op) {
   const int64_t num_tokens = op.qkv.rows();
   if (num_tokens == 0) return;
-  const Choice& choice = choose(op.shape, num_tokens, op.qkv.dtype, false);
+  const Choice& choice = choose_for_op(op.shape, num_tokens, op.qkv.dtype, Pass::kForward);
   if (choice.plan) return sdpa_.library->forward(context_.stream, *choice.plan, op);
   clear_off_heads(op.shape, op.out, context_);
   clear_off_statistics(op.shape, op.log_sum_exp, context_);
@@ -209,13 +225,13 @@ void AttentionLibrary::run(const op::AttentionForward<Tensor>& op) {
 }
 
 bool AttentionLibrary::measures(const op::AttentionForward<Tensor>& op) {
-  return !choose(op.shape, op.qkv.rows(), op.qkv.dtype, false).plan;
+  return !choose(op.shape, op.qkv.rows(), op.qkv.dtype, Pass::kForward).plan;
 }
 
 void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
   const int64_t num_tokens = op.qkv.rows();
   if (num_tokens == 0) return;
-  const Choice& choice = choose(op.shape, num_tokens, op.qkv.dtype, true);
+  const Choice& choice = choose_for_op(op.shape, num_tokens, op.qkv.dtype, Pass::kBackward);
   if (choice.plan) return sdpa_.library->backward(context_.stream, *choice.plan, op);
   const int64_t scratch_bytes = op.scratch.has_value() ? op.scratch.bytes() : 0;
   const int64_t needed =
@@ -243,6 +259,7 @@ void AttentionLibrary::run(const op::AttentionForwardFp8<Tensor>& op) {
     throw InternalError(op.kName, "has no kernel for these heads on this device", op.shape.head_dim,
                         "heads of 128 in bf16 on a Hopper GPU");
   }
+  choose_for_op(op.shape, num_tokens, op.out.dtype, Pass::kForwardFp8);
   clear_off_heads(op.shape, op.out, context_);
   clear_off_statistics(op.shape, op.log_sum_exp, context_);
   if (op.shape.gates.num_on(0, op.shape.num_heads) == 0) return;

@@ -60,14 +60,15 @@ class AttentionLibrary {
   void run(const op::AttentionPartForward<Tensor>& op);
   void run(const op::AttentionPartBackward<Tensor>& op);
 
-  /// Every choice made so far: direction and shape -> "cudnn 9.19.0", "hopper" or "portable", with the reason
-  /// where there is one.
+  /// What runs for every op that was prepared or has run: direction and shape -> "cudnn 9.19.0", "hopper" or
+  /// "portable", with the reason where there is one.
   std::map<std::string, std::string> choices() const;
   /// Earlier choices, for example of a checkpoint: they are kept to where that is possible. Comes before sizes are
   /// asked for.
   void set_choices(const std::map<std::string, std::string>& choices);
 
  private:
+  enum class Pass : uint8_t { kForward, kForwardFp8, kBackward };
   /// Everything that a choice depends on.
   struct Request {
     int num_heads, num_kv_heads, head_dim, window;
@@ -77,7 +78,7 @@ class AttentionLibrary {
     op::HeadGates gates;
     int64_t num_tokens;
     DType compute;
-    bool backward;
+    Pass pass;
 
     auto operator<=>(const Request&) const = default;
     std::string name() const;
@@ -86,10 +87,13 @@ class AttentionLibrary {
     std::optional<SdpaKey> plan = std::nullopt;  ///< nothing: our own kernels
     bool hopper = false;                         ///< those for Hopper's own instructions
     std::string text;                            ///< what runs, and why
+    bool has_op = false;  ///< else it was asked for because of its scratch or its layout of statistics alone
   };
 
   /// Decided at the first request, while no graph is being captured; the same from then on.
-  const Choice& choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute, bool backward);
+  Choice& choose(const op::AttentionShape& shape, int64_t num_tokens, DType compute, Pass pass);
+  /// Likewise for an op.
+  const Choice& choose_for_op(const op::AttentionShape& shape, int64_t num_tokens, DType compute, Pass pass);
   Choice decide(const Request& request);
   /// Whether there are kernels for Hopper's own instructions at all, and whether parts take them.
   bool has_hopper(int head_dim, DType compute, bool backward) const;

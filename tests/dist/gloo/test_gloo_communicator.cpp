@@ -22,6 +22,7 @@ class Job {
  public:
   Job(int size, const std::string& task) : processes_(commands(size, task)) {}
   RankProcesses* operator->() { return &processes_; }
+  std::string fault_of(int rank) const { return test::fault_of_failed_rank(processes_, rank); }
 
  private:
   std::vector<std::vector<std::string>> commands(int size, const std::string& task) {
@@ -91,6 +92,34 @@ TEST(GlooCommunicator, AStoppedRankEndsTheOthersAtTheDeadlineAndLaterItself) {
   job->send_signal(2, SIGCONT);
   ASSERT_TRUE(job->await_ends(30));
   EXPECT_EQ(job->exit_code(2), static_cast<int>(ExitCode::kPeerLost)) << job->output(2);
+}
+
+// fault:B4
+TEST(GlooCommunicator, AKilledRankEndsAllCallsUnderWayAndEverySurvivorNamesIt) {
+  for (const int num_steps : {1, 4}) {
+    Job job(3, "under_way");
+    ASSERT_TRUE(job->await_lines(1, num_steps, 60));
+    job->send_signal(1, SIGKILL);
+    ASSERT_TRUE(job->await_ends(30));
+    for (const int rank : {0, 2}) {
+      EXPECT_EQ(job.fault_of(rank), "");
+      // At once, not by the deadline of a message that had begun.
+      EXPECT_TRUE(contains(job->output(rank), "rank 1 is lost")) << job->output(rank);
+      EXPECT_FALSE(contains(job->output(rank), "before the deadline")) << job->output(rank);
+    }
+  }
+}
+
+// fault:B5
+TEST(GlooCommunicator, AStoppedRankEndsAllCallsUnderWayAndItsLateMessagesReachNoMemory) {
+  Job job(3, "under_way");
+  ASSERT_TRUE(job->await_lines(2, 3, 60));
+  job->send_signal(2, SIGSTOP);
+  for (const int rank : {0, 1}) ASSERT_TRUE(job->await_text(rank, "failed", 20)) << job->output(rank);
+  job->send_signal(2, SIGCONT);
+  ASSERT_TRUE(job->await_ends(30));
+  for (const int rank : {0, 1, 2}) EXPECT_EQ(job.fault_of(rank), "");
+  for (const int rank : {0, 1}) EXPECT_TRUE(test::is_missed(job->output(rank), 2)) << job->output(rank);
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 // How a mesh forms; what it carries is test_gloo_communicator's matter.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <future>
+#include <thread>
 
 #include "core/error.h"
 #include "dist/gloo/gloo_link.h"
@@ -37,6 +39,57 @@ TEST(GlooLink, AMeshThatARankDoesNotJoinFailsAtItsDeadline) {
   const auto waiting = idle.get();
   EXPECT_TRUE(contains(error_text<LinkFailure>([&] { GlooLink(rendezvous, "mesh", secret.bytes(), in_seconds(1)); }),
                        "the ranks cannot be connected"));
+}
+
+/// Links between two ranks of this process, of each of which rank `r` has those at [r].
+std::array<std::vector<std::unique_ptr<GlooLink>>, 2> pairs_of_links(const std::vector<std::string>& meshes) {
+  const RendezvousOptions options{.join_seconds = 20, .heartbeat_seconds = 30};
+  const Secret secret = Secret::random();
+  const RendezvousServer server({.job = "job", .size = 2}, {}, secret, listen_on("127.0.0.1", 0), options);
+  const auto form = [&](int rank) {
+    Rendezvous rendezvous({"127.0.0.1", server.port()}, {.job = "job", .rank = rank, .size = 2}, {}, secret, options);
+    std::vector<std::unique_ptr<GlooLink>> links;
+    for (const std::string& mesh : meshes)
+      links.push_back(std::make_unique<GlooLink>(rendezvous, mesh, secret.bytes(), in_seconds(20)));
+    return links;
+  };
+  auto other = std::async(std::launch::async, [&] { return form(1); });
+  std::vector<std::unique_ptr<GlooLink>> links = form(0);
+  return {std::move(links), other.get()};
+}
+
+TEST(GlooLink, WhoWaitsIsToldWhyARankGivesUpBeforeThatOneCloses) {
+  auto [links, of_other] = pairs_of_links({"mesh"});
+  GlooLink& link = *links.front();
+  EXPECT_EQ(link.failure_of(1), std::nullopt);
+  EXPECT_TRUE(link.missed_ranks().empty());
+  float value = 0;
+  const Message message{.rank = 1, .data = &value, .bytes = sizeof(value)};
+  auto waiting = std::async(std::launch::async, [&] {
+    try {
+      link.transfer({}, std::span(&message, 1), in_seconds(20));
+    } catch (const LinkFailure& failure) {
+      return failure;
+    }
+    return LinkFailure("nothing");
+  });
+  const Deadline deadline = in_seconds(10);
+  while (link.missed_ranks() != std::vector<int>{1, 1} && Clock::now() < deadline) std::this_thread::yield();
+  of_other.front()->announce_failure("it is tired");
+  const LinkFailure failure = waiting.get();
+  EXPECT_EQ(failure.cause(), LinkFailure::Cause::kTold);
+  EXPECT_STREQ(failure.what(), "rank 1 gave up: it is tired");
+  for (int time = 0; time < 2; ++time) EXPECT_EQ(link.failure_of(1), "rank 1 gave up: it is tired");
+  for (const auto& one : {&links, &of_other}) one->front()->abort("the test is over");
+}
+
+// 2 s in all, where one after another would take 8.
+TEST(GlooLink, WhoLeavesSeveralLinksThatNobodyElseLeavesWaitsForAllOfThemAtOnce) {
+  auto [links, staying] = pairs_of_links({"a", "b", "c", "d"});
+  const auto begin = std::chrono::steady_clock::now();
+  for (const std::unique_ptr<GlooLink>& link : links) link->announce_leave();
+  links.clear();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6));
 }
 
 }  // namespace

@@ -1,19 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job under mpirun: conformance cases, faults, or endless all-reduces until something fails.
+// One rank of a job under mpirun: conformance cases, faults, or calls until something fails: all-reduces one after
+// another (endless) or several at once (under_way).
 //   litespark_mpi_rank TASK [windows]
 // windows: what is below 10 MB is written straight into the other ranks' memory.
 #include <mpi.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <iostream>
 #include <string>
+#include <thread>
 
+#include "calls_under_way.h"
 #include "communicator_conformance.h"
 #include "core/error.h"
 #include "dist/mpi/mpi_communicator.h"
 
 namespace litespark {
 namespace {
+
+void under_way(Communicator& world) {
+  world.barrier();
+  std::cout << world.rank() << " " << getpid() << std::endl;
+  try {
+    test::endless_calls_under_way(world);
+  } catch (const CommError& error) {
+    std::cout << "error: " << error.what() << std::endl;
+    // mpirun ends everybody when the first one has ended.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    throw;
+  }
+}
 
 void endless(Communicator& world) {
   std::vector<float> values(1 << 20, 1.0f);
@@ -51,6 +68,8 @@ int run(const std::string& task, bool has_windows) {
     // After a failure the session does not finalize, and mpirun ends everybody when the first rank leaves without: here
     // all are still there.
     MPI_Finalize();
+  } else if (task == "under_way") {
+    under_way(*make(3));
   } else {
     endless(*make(3));
   }

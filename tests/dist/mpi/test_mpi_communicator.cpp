@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <map>
+#include <regex>
 #include <sstream>
 
 #include "core/error.h"
@@ -41,9 +42,13 @@ TEST(MpiCommunicator, RanksEndEveryFaultInAnErrorThatNamesIt) {
 
 /// Process ids by rank, from the lines that each rank prints when it is connected.
 std::map<int, int> processes_of(const std::string& output) {
+  static const std::regex form("([0-9]+) ([0-9]+)");
   std::map<int, int> processes;
   std::istringstream lines(output);
-  for (int rank = 0, process = 0; lines >> rank >> process;) processes[rank] = process;
+  std::smatch found;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, found, form)) processes[std::stoi(found[1])] = std::stoi(found[2]);
+  }
   return processes;
 }
 
@@ -63,6 +68,40 @@ TEST(MpiCommunicator, AStoppedRankEndsTheOthersAtTheDeadlineWhoNameIt) {
 TEST(MpiCommunicator, AKilledRankEndsTheJob) {
   RankProcesses job({mpirun(3, "endless")});
   ASSERT_TRUE(job.await_lines(0, 3, 60));
+  const std::map<int, int> processes = processes_of(job.output(0));
+  ASSERT_EQ(processes.size(), 3u) << job.output(0);
+  kill(processes.at(1), SIGKILL);
+  ASSERT_TRUE(job.await_ends(60));
+  EXPECT_NE(job.exit_code(0), 0);
+}
+
+size_t times(const std::string& output, const std::string& text) {
+  size_t found = 0;
+  for (size_t at = 0; (at = output.find(text, at)) != std::string::npos; ++at) ++found;
+  return found;
+}
+
+// fault:B5
+TEST(MpiCommunicator, AStoppedRankEndsAllCallsUnderWayAndItsLateMessagesReachNoMemory) {
+  RankProcesses job({mpirun(3, "under_way")});
+  ASSERT_TRUE(job.await_text(0, "step 5", 60));
+  const std::map<int, int> processes = processes_of(job.output(0));
+  ASSERT_EQ(processes.size(), 3u) << job.output(0);
+  kill(processes.at(2), SIGSTOP);
+  ASSERT_TRUE(job.await_text(0, "failed", 30)) << job.output(0);
+  kill(processes.at(2), SIGCONT);
+  ASSERT_TRUE(job.await_ends(60));
+  EXPECT_EQ(job.exit_code(0), static_cast<int>(ExitCode::kPeerLost));
+  EXPECT_TRUE(contains(job.output(0), "no word from rank 2 before the deadline")) << job.output(0);
+  EXPECT_TRUE(std::regex_search(job.output(0), std::regex(", call [0-9]+, step [0-9]+: "))) << job.output(0);
+  EXPECT_GE(times(job.output(0), "memory: untouched"), 2u) << job.output(0);
+  EXPECT_FALSE(contains(job.output(0), "written to")) << job.output(0);
+}
+
+// fault:B4
+TEST(MpiCommunicator, AKilledRankEndsTheJobWithSeveralCallsUnderWay) {
+  RankProcesses job({mpirun(3, "under_way")});
+  ASSERT_TRUE(job.await_text(0, "step 5", 60));
   const std::map<int, int> processes = processes_of(job.output(0));
   ASSERT_EQ(processes.size(), 3u) << job.output(0);
   kill(processes.at(1), SIGKILL);

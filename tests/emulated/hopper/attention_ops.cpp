@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "block.h"
@@ -75,6 +76,13 @@ AttentionArguments shape_arguments(const Op& op) {
           .gates = op.shape.gates};
 }
 
+/// As AttentionLibrary has it where cuDNN runs one direction of a shape.
+StatsLayout stats_by_document(const op::AttentionShape& shape) {
+  return {.head_stride = shape.max_length,
+          .document_stride = int64_t{shape.num_heads} * shape.max_length,
+          .by_document = true};
+}
+
 /// What both directions of whole attention read.
 template <class Op>
 AttentionArguments whole_arguments(const Op& op) {
@@ -140,10 +148,26 @@ void run_portable_backward(AttentionArguments arguments, DType dtype) {
   launch_attention_backward(arguments, dtype, {});
 }
 
+test::Values run_hopper_fp8(const test::OpCase<op::AttentionForwardFp8<Tensor>>& test, const StatsLayout& stats) {
+  HostMemory memory(test.inputs);
+  const auto op = test.op.map(memory);
+  AttentionArguments arguments = shape_arguments(op);
+  arguments.stats = stats;
+  arguments.abs_max = op.abs_max.has_value() ? op.abs_max.as<float>() : nullptr;
+  const Fp8Operands operands{
+      .queries_keys = op.queries_keys.data, .values = op.values.data, .scale = op.scale.as<float>()};
+  launch_with_tickets(arguments, [&](const AttentionArguments& given, const DeviceContext& context) {
+    launch_attention_forward_fp8(given, operands, context);
+  });
+  return memory.outputs();
+}
+
 /// Over scratch that is NaN at first.
 template <class Op>
-test::Values run_hopper_backward(const test::OpCase<Op>& test, bool ordered) {
-  return run_backward(test, [&](const AttentionArguments& arguments, DType /*dtype*/) {
+test::Values run_hopper_backward(const test::OpCase<Op>& test, bool ordered,
+                                 const std::optional<StatsLayout>& stats = std::nullopt) {
+  return run_backward(test, [&](AttentionArguments arguments, DType /*dtype*/) {
+    if (stats) arguments.stats = *stats;
     const int64_t bytes = gradient_scratch(arguments.num_tokens, arguments.num_heads, arguments.head_dim).bytes;
     std::vector<uint4> scratch(static_cast<size_t>(bytes / 16), {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff});
     launch_attention_backward_hopper(arguments, scratch.data(), {.deterministic = ordered});
@@ -166,16 +190,10 @@ test::Values run_hopper(const test::OpCase<op::AttentionPartForward<Tensor>>& te
 }
 
 test::Values run_hopper(const test::OpCase<op::AttentionForwardFp8<Tensor>>& test) {
-  HostMemory memory(test.inputs);
-  const auto op = test.op.map(memory);
-  AttentionArguments arguments = shape_arguments(op);
-  arguments.abs_max = op.abs_max.has_value() ? op.abs_max.as<float>() : nullptr;
-  const Fp8Operands operands{
-      .queries_keys = op.queries_keys.data, .values = op.values.data, .scale = op.scale.as<float>()};
-  launch_with_tickets(arguments, [&](const AttentionArguments& given, const DeviceContext& context) {
-    launch_attention_forward_fp8(given, operands, context);
-  });
-  return memory.outputs();
+  return run_hopper_fp8(test, {.head_stride = test.op.out.rows()});
+}
+test::Values run_hopper_by_document(const test::OpCase<op::AttentionForwardFp8<Tensor>>& test) {
+  return run_hopper_fp8(test, stats_by_document(test.op.shape));
 }
 
 test::Values run_portable(const test::OpCase<op::AttentionBackward<Tensor>>& test) {
@@ -190,6 +208,10 @@ test::Values run_hopper(const test::OpCase<op::AttentionBackward<Tensor>>& test,
 }
 test::Values run_hopper(const test::OpCase<op::AttentionPartBackward<Tensor>>& test, bool ordered) {
   return run_hopper_backward(test, ordered);
+}
+
+test::Values run_hopper_by_document(const test::OpCase<op::AttentionBackward<Tensor>>& test) {
+  return run_hopper_backward(test, true, stats_by_document(test.op.shape));
 }
 
 void clear_off_heads(const test::AttentionCase& c, int64_t columns, std::vector<double>& matrix) {

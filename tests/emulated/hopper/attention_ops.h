@@ -23,6 +23,9 @@ test::Values run_hopper(const test::OpCase<op::AttentionPartForward<Tensor>>& te
 /// On 8-bit floats: heads of 128.
 test::Values run_hopper(const test::OpCase<op::AttentionForwardFp8<Tensor>>& test);
 test::Values run_hopper(const test::OpCase<op::AttentionBackward<Tensor>>& test, bool ordered = true);
+/// Of equal documents, with the statistics [B, H, T] where cuDNN would have them.
+test::Values run_hopper_by_document(const test::OpCase<op::AttentionForwardFp8<Tensor>>& test);
+test::Values run_hopper_by_document(const test::OpCase<op::AttentionBackward<Tensor>>& test);
 test::Values run_hopper(const test::OpCase<op::AttentionPartBackward<Tensor>>& test, bool ordered = true);
 
 /// Zeros in the columns of heads that are off, of keys and values too where the matrix [rows, columns] has them. The

@@ -98,5 +98,39 @@ TEST(EmulatedAttentionFp8, TheLargestMagnitudeOfTheOutputIsLeft) {
   EXPECT_EQ(found.at("abs_max")[0], largest);
 }
 
+/// [H, N] of equal documents to [B, H, T].
+std::vector<double> by_document(const AttentionCase& c, const std::vector<double>& by_head) {
+  std::vector<double> result;
+  for (size_t document = 0; document < c.lengths.size(); ++document) {
+    for (int head = 0; head < c.heads; ++head) {
+      const auto first = by_head.begin() + head * c.rows() + static_cast<int64_t>(document) * c.lengths[0];
+      result.insert(result.end(), first, first + c.lengths[0]);
+    }
+  }
+  return result;
+}
+
+TEST(EmulatedAttentionFp8, TheBackwardReadsTheStatisticsWhereTheForwardLeavesThem) {
+  for (const int length : {128, 150}) {
+    const AttentionCase c{.heads = 2, .kv_heads = 1, .dim = 128, .lengths = {length, length}, .dtype = DType::kBF16};
+    const auto forward = fp8_forward_case(c, unlike_heads(c, 11));
+    const Values found = cuda::run_hopper(forward);
+    const Values moved = cuda::run_hopper_by_document(forward);
+    EXPECT_EQ(moved.at("out"), found.at("out"));
+    EXPECT_EQ(moved.at("log_sum_exp"), by_document(c, found.at("log_sum_exp")));
+    auto backward = c.backward(11);
+    backward.inputs.tensors["qkv"] = unlike_heads(c, 11);
+    backward.inputs.tensors["out"] = found.at("out");
+    backward.inputs.tensors["log_sum_exp"] = found.at("log_sum_exp");
+    const std::vector<double> gradient = cuda::run_hopper(backward).at("dqkv");
+    const std::vector<double> truth = reference::evaluate<double>(backward.op, backward.inputs).at("dqkv");
+    EXPECT_LT(relative_difference(gradient, truth), 0.02);
+    backward.inputs.tensors["log_sum_exp"] = moved.at("log_sum_exp");
+    EXPECT_EQ(cuda::run_hopper_by_document(backward).at("dqkv"), gradient);
+    // The test would see another order.
+    EXPECT_GT(relative_difference(cuda::run_hopper(backward).at("dqkv"), truth), 0.3);
+  }
+}
+
 }  // namespace
 }  // namespace litespark::test

@@ -28,21 +28,6 @@ std::vector<GpuAttentionCase> uniform_cases() {
           {.heads = 2, .kv_heads = 1, .dim = 32, .window = 1000, .lengths = {150, 150}}};
 }
 
-/// [H, N] to [B, H, T], the way cuDNN keeps statistics.
-std::vector<double> by_document(const std::vector<double>& stats, const GpuAttentionCase& c) {
-  std::vector<double> result;
-  const auto length = static_cast<size_t>(c.lengths[0]);
-  const auto heads = static_cast<size_t>(c.heads);
-  for (size_t document = 0; document < c.lengths.size(); ++document) {
-    for (size_t head = 0; head < heads; ++head) {
-      for (size_t t = 0; t < length; ++t) {
-        result.push_back(stats[head * static_cast<size_t>(c.rows()) + document * length + t]);
-      }
-    }
-  }
-  return result;
-}
-
 TEST(AttentionCudnn, ForwardKeepsTheErrorRule) {
   Backend* backend = cudnn_backend(true);
   if (backend == nullptr) GTEST_SKIP() << "no cuDNN here";
@@ -51,7 +36,8 @@ TEST(AttentionCudnn, ForwardKeepsTheErrorRule) {
     Values truth = attention_truth(c, test.inputs);
     const Values plain = attention_plain(c, test.inputs);
     const Execution execution = execute_twice(*backend, test);
-    expect_statistics(test.name, execution.outputs.at("log_sum_exp"), by_document(truth.at("log_sum_exp"), c), 1e-3);
+    expect_statistics(test.name, execution.outputs.at("log_sum_exp"),
+                      statistics_by_document(truth.at("log_sum_exp"), c), 1e-3);
     truth.tensors.erase("log_sum_exp");
     expect_kernel_rule(test.name, execution, truth, plain);
   }
@@ -65,7 +51,7 @@ TEST(AttentionCudnn, BackwardKeepsTheErrorRuleInBothOrders) {
       auto test = attention_backward_case(*backend, c, 6);
       const Values truth = attention_gradient_truth(c, test.inputs);
       const Values plain = attention_gradient_plain(c, test.inputs);
-      test.inputs.tensors["log_sum_exp"] = by_document(test.inputs.at("log_sum_exp"), c);
+      test.inputs.tensors["log_sum_exp"] = statistics_by_document(test.inputs.at("log_sum_exp"), c);
       const Execution execution = deterministic ? execute_twice(*backend, test) : execute(*backend, test);
       expect_kernel_rule(test.name + (deterministic ? " deterministic" : " free"), execution, truth, plain);
     }

@@ -3,6 +3,7 @@
 // probabilities explain, the same bits twice.
 #include "core/error.h"
 #include "ops/attention_fp8_cases.h"
+#include "ops/cuda/attention_cases.h"
 #include "ops/cuda/cuda_conformance.h"
 
 namespace litespark::test {
@@ -97,6 +98,65 @@ TEST(AttentionFp8, TheLargestMagnitudeOfTheOutputIsLeft) {
   double largest = 0;
   for (const double value : execution.outputs.at("out")) largest = std::max(largest, std::abs(value));
   EXPECT_EQ(execution.outputs.at("abs_max")[0], largest);
+}
+
+/// What the backend names for an op whose name begins so; "" for none.
+std::string named_choice(const Backend& backend, const std::string& opening) {
+  for (const auto& [key, choice] : backend.tuning()) {
+    if (key.starts_with(opening)) return choice;
+  }
+  return "";
+}
+
+TEST(AttentionFp8, IsNamedAsWhatRunsAndNoForwardInBf16Is) {
+  if (attention_fp8_backend() == nullptr) GTEST_SKIP() << "no Hopper part here";
+  const auto backend = make_cuda_backend({});
+  const AttentionCase c{.heads = 2, .dim = 128, .lengths = {64, 64}, .dtype = DType::kBF16};
+  execute(*backend, fp8_forward_case(c, 3));
+  EXPECT_EQ(named_choice(*backend, "attention_forward_fp8 n=128 "), "hopper");
+  EXPECT_EQ(named_choice(*backend, "attention_forward n="), "");
+}
+
+std::unique_ptr<Backend> backend_of(AttentionKind kind) {
+  try {
+    return make_cuda_backend({.attention = kind});
+  } catch (const ConfigError&) {
+    return nullptr;  // without cuDNN there is none of its kind
+  }
+}
+
+// Of short documents cuDNN's forward in bf16 is the faster one, and its statistics lie by document: the forward on
+// 8-bit floats leaves them there too, whichever backward comes.
+TEST(AttentionFp8, TheBackwardReadsTheStatisticsWhereTheForwardLeavesThem) {
+  if (attention_fp8_backend() == nullptr) GTEST_SKIP() << "no Hopper part here";
+  const GpuAttentionCase c{.heads = 2, .kv_heads = 1, .dim = 128, .lengths = {1024, 1024}};
+  const AttentionCase same{.heads = 2, .kv_heads = 1, .dim = 128, .lengths = {1024, 1024}, .dtype = DType::kBF16};
+  const auto forward = fp8_forward_case(same, unlike_heads(same, 11));
+  const std::vector<double> by_head = reference::evaluate<double>(forward.op, forward.inputs).at("log_sum_exp");
+  for (const AttentionKind kind : {AttentionKind::kAuto, AttentionKind::kCudnn, AttentionKind::kHopper}) {
+    const auto backend = backend_of(kind);
+    if (backend == nullptr) continue;
+    const Execution found = execute_on_cuda(forward, *backend);
+    auto backward = attention_backward_shapes(*backend, c, 11);
+    backward.inputs.tensors["qkv"] = unlike_heads(same, 11);
+    backward.inputs.tensors["out"] = found.outputs.at("out");
+    backward.inputs.tensors["log_sum_exp"] = found.outputs.at("log_sum_exp");
+    backward.inputs.tensors["dout"] = random_normal(DType::kBF16, c.rows() * c.out_columns(), 12);
+    const Execution gradient = execute_on_cuda(backward, *backend);
+    // So that the choice which decides the layout is named.
+    execute(*backend, attention_forward_case(*backend, c, 11));
+    const bool is_by_document = named_choice(*backend, "attention_forward n=").starts_with("cudnn") ||
+                                named_choice(*backend, "attention_backward n=").starts_with("cudnn");
+    SCOPED_TRACE(is_by_document ? "by document" : "by head");
+    const std::vector<double> expected = is_by_document ? statistics_by_document(by_head, c) : by_head;
+    expect_statistics(c.name(), found.outputs.at("log_sum_exp"), expected, 0.02);
+    backward.inputs.tensors["log_sum_exp"] = by_head;
+    const std::vector<double> truth = attention_gradient_truth(c, backward.inputs).at("dqkv");
+    EXPECT_LT(relative_difference(gradient.outputs.at("dqkv"), truth), 0.05);
+    // What the other layout would give.
+    backward.inputs.tensors["log_sum_exp"] = statistics_by_document(by_head, c);
+    EXPECT_GT(relative_difference(attention_gradient_truth(c, backward.inputs).at("dqkv"), truth), 0.5);
+  }
 }
 
 TEST(AttentionFp8, OtherHeadsThanThoseOf128AreRefused) {

@@ -2,6 +2,7 @@
 // Ranks on hosts of their own: what links and middle boxes do to a job. Every case ends in right sums or in exit
 // code 7.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +32,7 @@ class HostsJob {
   HostsJob(const NetworkHosts& hosts, int size, const std::string& task, const std::string& engine = "gloo")
       : processes_(commands(hosts, size, task, engine)) {}
   RankProcesses* operator->() { return &processes_; }
+  std::string fault_of(int rank) const { return test::fault_of_failed_rank(processes_, rank); }
 
  private:
   std::vector<std::vector<std::string>> commands(const NetworkHosts& hosts, int size, const std::string& task,
@@ -80,6 +82,55 @@ TEST_F(GlooNetwork, ACutLinkEndsAllAtTheDeadlineWhoNameWhomTheyMiss) {
   for (const int rank : {0, 1}) EXPECT_TRUE(test::is_missed(job->output(rank), 2)) << job->output(rank);
   EXPECT_TRUE(contains(job->output(2), "no word from rank"));
   EXPECT_TRUE(contains(job->output(2), "before the deadline"));
+}
+
+// fault:B7
+TEST_F(GlooNetwork, ACutLinkEndsAllCallsUnderWayAndEverySurvivorNamesIt) {
+  NetworkHosts hosts(3);
+  hosts.limit_rate("1gbit");  // so that messages are on their way
+  HostsJob job(hosts, 3, "under_way");
+  ASSERT_TRUE(job->await_lines(2, 5, 60));
+  hosts.cut(2);
+  ASSERT_TRUE(job->await_ends(60));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(job.fault_of(rank), "");
+  // Also where a rank that had all it needed of the lost one first missed the other survivor, which waits for that one.
+  for (const int rank : {0, 1}) EXPECT_TRUE(test::is_missed(job->output(rank), 2)) << job->output(rank);
+}
+
+// fault:B4
+TEST_F(GlooNetwork, ARankThatIsKilledInTheMidstOfItsMessagesIsNamedByAllAtOnce) {
+  NetworkHosts hosts(3);
+  hosts.limit_rate("50mbit");  // a message takes longer than what is between messages
+  for (int round = 0; round < 3; ++round) {
+    HostsJob job(hosts, 3, "under_way");
+    ASSERT_TRUE(job->await_lines(1, 1 + round, 60));
+    job->send_signal(1, SIGKILL);
+    ASSERT_TRUE(job->await_ends(60));
+    for (const int rank : {0, 2}) {
+      EXPECT_EQ(job.fault_of(rank), "");
+      EXPECT_TRUE(contains(job->output(rank), "rank 1 is lost")) << job->output(rank);
+      EXPECT_FALSE(contains(job->output(rank), "before the deadline")) << job->output(rank);
+    }
+  }
+}
+
+// fault:B4: a survivor that closes takes back half of a message to the other one, which must not take it for the lost
+// one.
+TEST_F(GlooNetwork, ARankThatIsKilledWhileSurvivorsAreInTheMidstOfTheirMessagesIsNamedByBoth) {
+  NetworkHosts hosts(3);
+  hosts.limit_rate("50mbit");  // 1.3 s for all pieces
+  for (int round = 0; round < 3; ++round) {
+    HostsJob job(hosts, 3, "leave");
+    for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(job->await_lines(rank, 1, 60));
+    usleep(200000);
+    job->send_signal(1, SIGKILL);
+    ASSERT_TRUE(job->await_ends(60));
+    for (const int rank : {0, 2}) {
+      EXPECT_EQ(job->exit_code(rank), kLost) << job->output(rank);
+      EXPECT_TRUE(contains(job->output(rank), "rank 1 is lost")) << job->output(rank);
+      EXPECT_FALSE(contains(job->output(rank), "before the deadline")) << job->output(rank);
+    }
+  }
 }
 
 // fault:B7
@@ -207,6 +258,18 @@ TEST_F(GlooNetwork, AConnectionThatIsResetEndsBothAtOnce) {
   }
 }
 
+// fault:B8: Gloo tells nobody who waits for the rest of a message that it will not come.
+TEST_F(GlooNetwork, AConnectionThatIsResetInTheMidstOfItsOnlyMessageEndsBothAtOnce) {
+  ProxiedJob job({.reset_after = 2 << 20}, "leave");  // which has 4 MiB
+  ASSERT_TRUE(job->await_ends(60));
+  EXPECT_GT(job.proxy.num_faults(), 0);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(job->exit_code(rank), kLost) << job->output(rank);
+    EXPECT_TRUE(contains(job->output(rank), "rank " + std::to_string(1 - rank)));
+    EXPECT_FALSE(contains(job->output(rank), "before the deadline")) << job->output(rank);
+  }
+}
+
 // fault:B9: TCP says nothing of it, since the proxy's packets are whole.
 TEST_F(GlooNetwork, ABitThatIsTurnedOnTheWayEndsBothAndNamesWhoseMessageItWas) {
   for (const int64_t at : {1 << 20, (3 << 19) + 12345}) {  // of each connection; the calls share four
@@ -230,6 +293,43 @@ TEST_F(GlooNetwork, AConnectionThatFallsSilentEndsBothAtTheDeadline) {
   EXPECT_GT(job.proxy.num_faults(), 0);
   for (const int rank : {0, 1}) {
     EXPECT_EQ(job->exit_code(rank), kLost) << job->output(rank);
+    EXPECT_TRUE(contains(job->output(rank), "before the deadline"));
+  }
+}
+
+// fault:B8
+TEST_F(GlooNetwork, AConnectionThatIsResetEndsAllCallsUnderWayAtOnce) {
+  ProxiedJob job({.reset_after = (5 << 20) + 4321}, "under_way");
+  ASSERT_TRUE(job->await_ends(60));
+  EXPECT_GT(job.proxy.num_faults(), 0);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(job.job->fault_of(rank), "");
+    EXPECT_TRUE(contains(job->output(rank), "rank " + std::to_string(1 - rank)));
+    EXPECT_FALSE(contains(job->output(rank), "before the deadline")) << job->output(rank);
+  }
+}
+
+// fault:B9
+TEST_F(GlooNetwork, ABitThatIsTurnedWhileSeveralCallsAreUnderWayEndsThemAllAndIsNamed) {
+  for (const int64_t at : {1 << 20, (5 << 20) + 12345}) {
+    ProxiedJob job({.flip_at = at}, "under_way");
+    ASSERT_TRUE(job->await_ends(60));
+    EXPECT_GT(job.proxy.num_faults(), 0);
+    for (const int rank : {0, 1}) {
+      EXPECT_EQ(job.job->fault_of(rank), "");
+      EXPECT_FALSE(contains(job->output(rank), "before the deadline")) << job->output(rank);
+      EXPECT_TRUE(contains(job->output(rank), "came damaged: ")) << job->output(rank);
+    }
+  }
+}
+
+// fault:B8
+TEST_F(GlooNetwork, AConnectionThatFallsSilentEndsAllCallsUnderWayAtTheDeadline) {
+  ProxiedJob job({.silent_after = (8 << 20) + 4321}, "under_way");
+  ASSERT_TRUE(job->await_ends(60));
+  EXPECT_GT(job.proxy.num_faults(), 0);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(job.job->fault_of(rank), "");
     EXPECT_TRUE(contains(job->output(rank), "before the deadline"));
   }
 }
