@@ -168,6 +168,18 @@ std::string fault_of_failed_rank(const RankProcesses& job, int rank) {
          job.output(rank);
 }
 
+std::map<int, int> processes_of(const std::string& output) {
+  std::map<int, int> processes;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    int rank = 0;
+    int process = 0;
+    if (words >> rank >> process) processes[rank] = process;
+  }
+  return processes;
+}
+
 int free_port() {
   const dist::Socket socket = dist::listen_on("127.0.0.1", 0);
   return dist::port_of(socket);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,9 @@ bool is_missed(const std::string& text, int rank);
 std::string fault_of_failed_rank(const RankProcesses& job, int rank);
 /// The step of the first call that a rank's error names, which must name the call's kind, number and step; else -1.
 int64_t named_step(const std::string& error);
+
+/// Process ids by rank, from lines that say nothing but "RANK PROCESS".
+std::map<int, int> processes_of(const std::string& output);
 
 /// A port of 127.0.0.1 that was free a moment ago.
 int free_port();
