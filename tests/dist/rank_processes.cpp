@@ -10,7 +10,7 @@
 
 #include <algorithm>
 #include <array>
-#include <regex>
+#include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 
@@ -128,21 +128,36 @@ bool is_missed(const std::string& text, int rank) {
   return false;
 }
 
+int64_t named_step(const std::string& error) {
+  // "[gloo rank 0 of 3] all_reduce (max) of f32 [196608], call 30, step 5: ..."
+  for (const char* const kind : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "exchange"}) {
+    const size_t call = error.find("] " + std::string(kind));
+    const size_t end = error.find(": ", call);
+    const size_t number = error.find(", call ", call);
+    const size_t step = error.find(", step ", call);
+    if (call != std::string::npos && number < step && step < end && end != std::string::npos)
+      return std::atoll(error.c_str() + step + std::string(", step ").size());
+  }
+  return -1;
+}
+
+namespace {
+
+/// Of what it printed alone.
 std::string fault_of_failed_output(const std::string& output) {
-  static const std::regex call(
-      "\\] (all_reduce|reduce_scatter|all_gather|all_to_all|exchange)[^:]*, call [0-9]+, step ([0-9]+): ");
-  std::smatch found;
-  if (!std::regex_search(output, found, call)) return "no call is named";
+  const int64_t step = named_step(output);
+  if (step < 0) return "no call is named";
   int64_t last_step = 0;  // that was done
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("step ")) last_step = std::stoll(line.substr(5));
   }
-  const int64_t step = std::stoll(found[2]);
   if (step != last_step + 1 && step != last_step + 2)
-    return "step " + found[2].str() + " is named after step " + std::to_string(last_step);
+    return "step " + std::to_string(step) + " is named after step " + std::to_string(last_step);
   return output.find("memory: untouched\n") == std::string::npos ? "memory was written to" : "";
 }
+
+}  // namespace
 
 std::string fault_of_failed_rank(const RankProcesses& job, int rank) {
   std::string fault;
@@ -151,6 +166,18 @@ std::string fault_of_failed_rank(const RankProcesses& job, int rank) {
   if (fault.empty()) return "";
   return "rank " + std::to_string(rank) + ": " + fault + ", " + std::to_string(job.exit_code(rank)) + "\n" +
          job.output(rank);
+}
+
+std::map<int, int> processes_of(const std::string& output) {
+  std::map<int, int> processes;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    int rank = 0;
+    int process = 0;
+    if (words >> rank >> process) processes[rank] = process;
+  }
+  return processes;
 }
 
 int free_port() {

@@ -2,6 +2,8 @@
 // Real processes as ranks: started by a test, read line by line, struck with signals, and never left behind.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,8 +53,11 @@ bool is_missed(const std::string& text, int rank);
 /// What is wrong with how a rank of endless_calls_under_way ended, in words; "" for nothing. It must have exit code 7,
 /// an error that names the call and a step that was under way, and memory that nobody wrote to after the error.
 std::string fault_of_failed_rank(const RankProcesses& job, int rank);
-/// Likewise of what it printed alone.
-std::string fault_of_failed_output(const std::string& output);
+/// The step of the first call that a rank's error names, which must name the call's kind, number and step; else -1.
+int64_t named_step(const std::string& error);
+
+/// Process ids by rank, from lines that say nothing but "RANK PROCESS".
+std::map<int, int> processes_of(const std::string& output);
 
 /// A port of 127.0.0.1 that was free a moment ago.
 int free_port();

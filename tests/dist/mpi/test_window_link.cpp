@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <sstream>
+#include <map>
 
 #include "core/error.h"
 #include "dist/mpi/window_link.h"
@@ -39,16 +39,29 @@ TEST(WindowLink, RanksEndEveryFaultInAnErrorThatNamesIt) {
 TEST(WindowLink, AStoppedRankEndsTheOthersAtTheDeadlineWhoNameIt) {
   RankProcesses job({mpirun(3, "endless")});
   ASSERT_TRUE(job.await_lines(0, 3, 60));
-  std::istringstream lines(job.output(0));
-  int stopped = 0;
-  for (int rank = 0, process = 0; lines >> rank >> process;) {
-    if (rank == 2) stopped = process;
-  }
-  ASSERT_GT(stopped, 0) << job.output(0);
-  kill(stopped, SIGSTOP);
+  const std::map<int, int> processes = test::processes_of(job.output(0));
+  ASSERT_EQ(processes.size(), 3u) << job.output(0);
+  kill(processes.at(2), SIGSTOP);
   ASSERT_TRUE(job.await_ends(60));
   EXPECT_EQ(job.exit_code(0), static_cast<int>(ExitCode::kPeerLost));
-  EXPECT_TRUE(contains(job.output(0), "no word from rank 2 before the deadline"));
+  EXPECT_TRUE(test::is_missed(job.output(0), 2)) << job.output(0);
+}
+
+// fault:B5
+TEST(WindowLink, AStoppedRankEndsAllCallsUnderWayAndItsLateMessagesReachNoMemory) {
+  RankProcesses job({mpirun(3, "under_way")});
+  ASSERT_TRUE(job.await_text(0, "step 5", 60));
+  const std::map<int, int> processes = test::processes_of(job.output(0));
+  ASSERT_EQ(processes.size(), 3u) << job.output(0);
+  kill(processes.at(2), SIGSTOP);
+  ASSERT_TRUE(job.await_text(0, "failed", 30)) << job.output(0);
+  kill(processes.at(2), SIGCONT);
+  ASSERT_TRUE(job.await_ends(60));
+  EXPECT_EQ(job.exit_code(0), static_cast<int>(ExitCode::kPeerLost));
+  EXPECT_TRUE(test::is_missed(job.output(0), 2)) << job.output(0);
+  EXPECT_GE(test::named_step(job.output(0)), 5) << job.output(0);
+  EXPECT_TRUE(contains(job.output(0), "memory: untouched")) << job.output(0);
+  EXPECT_FALSE(contains(job.output(0), "written to")) << job.output(0);
 }
 
 }  // namespace
