@@ -266,6 +266,8 @@ void bench_attention(Report& report, const CudaOptions& options, const std::stri
                                                .num_documents = forward.num_documents,
                                                .scratch = tensors.scratch(backward_bytes),
                                                .shape = shape};
+  backend->prepare(forward);
+  backend->prepare(backward);
   const Row row{.group = "attention", .flops = attention_flops(test)};
   Row forward_row = row;
   forward_row.name = attention_name(test, "forward");

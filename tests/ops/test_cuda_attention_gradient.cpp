@@ -259,9 +259,12 @@ TEST(AttentionGradient, PartsOfTheScratchDoNotOverlap) {
 }
 
 TEST(AttentionChoice, OurForwardRunsWhereItWasMeasuredToBeFaster) {
-  EXPECT_TRUE(hopper_forward_is_faster(4096));
-  EXPECT_TRUE(hopper_forward_is_faster(2048));
-  EXPECT_FALSE(hopper_forward_is_faster(1024));
+  for (const int head_dim : {64, 128}) {
+    EXPECT_TRUE(hopper_forward_is_faster(head_dim, 4096));
+    EXPECT_TRUE(hopper_forward_is_faster(head_dim, 2048));
+    EXPECT_FALSE(hopper_forward_is_faster(head_dim, 1024));
+  }
+  for (const int head_dim : {96, 256}) EXPECT_TRUE(hopper_forward_is_faster(head_dim, 1024));
 }
 
 TEST(AttentionChoice, OurBackwardRunsWhereverThereIsOne) {

@@ -116,7 +116,7 @@ AttentionLibrary::Choice AttentionLibrary::decide(const Request& request) {
 }
 
 bool AttentionLibrary::is_faster_on_hopper(const Request& request) const {
-  if (request.pass == Pass::kForward) return hopper_forward_is_faster(request.max_length);
+  if (request.pass == Pass::kForward) return hopper_forward_is_faster(request.head_dim, request.max_length);
   op::AttentionShape shape;
   shape.head_dim = request.head_dim;
   return gpu_prefers_own_attention_gradient(shape);

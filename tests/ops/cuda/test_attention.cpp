@@ -323,7 +323,9 @@ TEST(Attention, OnHopperHeadsOf256HaveAForwardAloneAndOthersBoth) {
   for (const int dim : {64, 96, 128, 256}) {
     const auto backend = make_cuda_backend({});
     if (backend->name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
-    execute(*backend, attention_forward_case(*backend, {.dim = dim, .lengths = {20, 10}}, 1));
+    const GpuAttentionCase packed{.dim = dim, .lengths = {20, 10}};
+    execute(*backend, attention_forward_case(*backend, packed, 1));
+    execute(*backend, attention_backward_case(*backend, packed, 1));
     EXPECT_TRUE(forward_choice(*backend, 30).starts_with("hopper (")) << dim;
     const std::string backward = choice_of(*backend, "attention_backward", 30);
     EXPECT_TRUE(backward.starts_with(dim == 256 ? "portable (" : "hopper (")) << dim << ": " << backward;
