@@ -13,11 +13,13 @@ SHAPES = {
            "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": True},
     "3b": {"hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28, "num_attention_heads": 24,
            "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": True},
+    "phi-3-mini": {"hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32, "num_attention_heads": 32,
+                   "num_key_value_heads": 32, "vocab_size": 32064, "tie_word_embeddings": False},
 }
 # What bench/train_cpu.py runs: sequences a step and their length, as the configs say.
 CPU_CASES = {"5m": {"shape": "5m", "batch": 16, "length": 256}, "124m": {"shape": "124m", "batch": 2, "length": 1024}}
 CONFIGS = {"5m": "configs/5m.toml", "124m": "configs/124m.toml", "160m": "configs/llama-160m.toml", "1.6b": "configs/llama-1.6b.toml", "1b": "configs/llama-3.2-1b.toml",
-           "3b": "configs/llama-3.2-3b.toml"}
+           "3b": "configs/llama-3.2-3b.toml", "phi-3-mini": "configs/phi-3-mini.toml"}
 
 
 def flops_per_token(name, length):

@@ -45,14 +45,14 @@ TEST(SmallShapes, AttentionInF32) {
 TEST(SmallShapes, AttentionOnHopper) {
   const auto backend = make_cuda_backend({.attention = AttentionKind::kHopper});
   if (backend->name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
-  for (const int dim : {64, 128}) {
+  for (const int dim : {64, 96, 128, 256}) {
     expect_attention_rule(*backend, {.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {130, 1}, .tail_rows = 2});
     expect_attention_rule(*backend, {.heads = 1, .kv_heads = 1, .dim = dim, .window = 70, .lengths = {200}});
   }
 }
 
 TEST(SmallShapes, PartsOfAttention) {
-  for (const int dim : {16, 64, 128}) {
+  for (const int dim : {16, 64, 96, 128, 256}) {
     const AttentionPartCase c{{.heads = 2,
                                .kv_heads = 1,
                                .dim = dim,
