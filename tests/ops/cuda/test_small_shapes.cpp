@@ -47,7 +47,7 @@ TEST(SmallShapes, AttentionOnHopper) {
   if (backend->name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
   for (const int dim : {64, 96, 128, 256}) {
     expect_attention_rule(*backend, {.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {130, 1}, .tail_rows = 2});
-    expect_attention_rule(*backend, {.heads = 1, .kv_heads = 1, .dim = dim, .window = 70, .lengths = {200}});
+    expect_attention_rule(*backend, {.heads = 1, .kv_heads = 1, .dim = dim, .window = 70, .lengths = {200, 3}});
   }
 }
 
