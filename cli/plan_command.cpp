@@ -72,7 +72,7 @@ class PlanCommand final : public Command {
     warn_of_ignored_settings(asked);
     const PlannedSizes sizes(asked);
     const ModelConfig model = model_of(asked);
-    check_fp8_attention(request_, asked, model);
+    check_fp8(request_, asked, model);
     // A run that does not fit is shown before it is refused, unless there is no micro-batch to show.
     SettledRun settled{.config = asked, .note = {}};
     std::optional<ConfigError> refusal;

@@ -84,10 +84,17 @@ Hardware hardware_of(const std::string& name_or_file) {
   return hardware;
 }
 
-void check_fp8_attention(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model) {
+namespace {
+
+void check_fp8_matmuls(const RunConfig& config, const Hardware& hardware) {
+  if (config.precision.matmul != MatmulPrecision::kFp8 || hardware.fp8_tflops > 0) return;
+  throw ConfigError("precision.matmul", "fp8 needs a device that multiplies 8-bit floats",
+                    "hardware " + hardware.name + " (fp8_tflops = 0)", "one whose fp8_tflops is above 0",
+                    "or set precision.matmul = \"compute\"");
+}
+
+void check_fp8_attention(const RunConfig& config, const Hardware& hardware, const ModelConfig& model) {
   if (config.precision.attention != AttentionPrecision::kFp8) return;
-  if (request.hardware.empty() && runs_on_cpu(config)) return;  // its own backend refuses it
-  const Hardware hardware = hardware_of(request.hardware.empty() ? config.cluster.hardware : request.hardware);
   const std::optional<bool> has_kernel = hardware.runs_fp8_attention();
   if (!has_kernel) {
     std::cerr << "litespark: warning: compute_capability of " << hardware.name
@@ -99,6 +106,15 @@ void check_fp8_attention(const ForecastRequest& request, const RunConfig& config
                     "hardware " + hardware.name + " (compute capability " + hardware.compute_capability +
                         "), model.head_dim = " + std::to_string(model.head_dim),
                     "model.head_dim = 128 on such a GPU", "or set precision.attention = \"compute\"");
+}
+
+}  // namespace
+
+void check_fp8(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model) {
+  if (request.hardware.empty() && runs_on_cpu(config)) return;  // its own backend refuses it
+  const Hardware hardware = hardware_of(request.hardware.empty() ? config.cluster.hardware : request.hardware);
+  check_fp8_matmuls(config, hardware);
+  check_fp8_attention(config, hardware, model);
 }
 
 RunForecast make_forecast(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model,

@@ -29,9 +29,10 @@ struct ForecastRequest {
 /// By name, or from a file that ends in .toml (configs/hardware has an example). Throws ConfigError.
 Hardware hardware_of(const std::string& name_or_file);
 
-/// Throws ConfigError for a run whose attention is to be computed on 8-bit floats by a device that has no such kernel:
-/// the tape alone does not know for which hardware it is. A warning where the hardware does not state its capability.
-void check_fp8_attention(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model);
+/// Throws ConfigError for a run that is to compute on 8-bit floats, in matmuls or in attention, on a device that has no
+/// such kernels: the tape alone does not know for which hardware it is. A warning where the hardware does not state its
+/// compute capability.
+void check_fp8(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model);
 
 RunForecast make_forecast(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model,
                           const Program& program);

@@ -294,6 +294,17 @@ std::optional<bool> Hardware::runs_fp8_attention() const {
 }
 
 void Hardware::validate() const {
+  const size_t point = compute_capability.find('.');
+  const auto is_digits = [](std::string_view text) {
+    return !text.empty() && text.size() <= 3 && text.find_first_not_of("0123456789") == text.npos;
+  };
+  const std::string_view capability = compute_capability;
+  const bool is_capability =
+      point != std::string::npos && is_digits(capability.substr(0, point)) && is_digits(capability.substr(point + 1));
+  if (!capability.empty() && capability != "none" && !is_capability) {
+    throw ConfigError("hardware.compute_capability", "is no compute capability", '"' + compute_capability + '"',
+                      "such as \"9.0\", \"none\" for another maker's device, or \"\" where it is not known");
+  }
   const auto need = [&](const char* key, double value) {
     if (!(value > 0)) throw ConfigError("hardware." + std::string(key), "is needed to plan a run", value, "above 0");
   };

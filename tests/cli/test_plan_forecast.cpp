@@ -133,6 +133,21 @@ TEST(PlanForecast, AttentionOnEightBitFloatsIsRefusedForWhatIsNoHopperGpuWithHea
   EXPECT_TRUE(contains(other_heads.errors, "[precision.attention] fp8 needs a Hopper GPU")) << other_heads.errors;
 }
 
+TEST(PlanForecast, EightBitMatmulsAreRefusedForHardwareThatHasNone) {
+  for (const char* hardware : {"a100", "v100"}) {
+    const ProgramResult result = plan({config("llama-3.2-1b.toml"), "--hardware", hardware, "--precision.matmul=fp8"});
+    EXPECT_EQ(result.exit_code, 2) << hardware;
+    EXPECT_TRUE(
+        contains(result.errors, "[precision.matmul] fp8 needs a device that multiplies 8-bit floats; got hardware "))
+        << result.errors;
+    EXPECT_TRUE(contains(result.errors, "(fp8_tflops = 0)")) << result.errors;
+  }
+  for (const char* hardware : {"h100", "l40s", "b200"}) {
+    const ProgramResult result = plan({config("llama-160m.toml"), "--hardware", hardware, "--precision.matmul=fp8"});
+    EXPECT_EQ(result.exit_code, 0) << hardware << result.errors;
+  }
+}
+
 TEST(PlanForecast, AttentionOnEightBitFloatsIsPlannedWithAWarningWhereTheCapabilityIsNotStated) {
   const test::TemporaryFolder folder;
   const std::string figures = "bf16_tflops = 500\nmemory_gib = 140\nmemory_tbps = 2\nwatts = 300\n";

@@ -74,6 +74,19 @@ TEST(Hardware, OnlyHopperGpusRunAttentionOnEightBitFloats) {
   EXPECT_EQ(Hardware{}.runs_fp8_attention(), std::nullopt);  // a file that does not say it
 }
 
+TEST(Hardware, AComputeCapabilityIsTwoNumbersOrNone) {
+  Hardware hardware = hardware_named("h100");
+  for (const char* sound : {"9.0", "10.3", "none", ""}) {
+    hardware.compute_capability = sound;
+    EXPECT_NO_THROW(hardware.validate()) << sound;
+  }
+  for (const char* wrong : {"9", "-9.0", "9.0.1", "nan", "sm_90", "9.", ".0", "1e9", " 9.0", "12345.0"}) {
+    hardware.compute_capability = wrong;
+    const std::string text = error_text<ConfigError>([&] { hardware.validate(); });
+    EXPECT_NE(text.find("hardware.compute_capability"), std::string::npos) << wrong << ": " << text;
+  }
+}
+
 TEST(Hardware, WithoutAPeakThereIsNoPlan) {
   Hardware hardware = hardware_named("h100");
   hardware.bf16_tflops = 0;
