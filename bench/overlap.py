@@ -35,7 +35,7 @@ def above_others():
     pathlib.Path("/proc/self/autogroup").write_text("-19")
 
 
-def scopes_of(options, micro_batch, seq_len, steps):
+def steps_and_means(options, micro_batch, seq_len, steps):
     with Hosts(2, options.rate, "1500") as hosts, tempfile.TemporaryDirectory() as folder:
         secret = pathlib.Path(folder) / "secret"
         secret.touch(mode=0o600)
@@ -48,7 +48,7 @@ def scopes_of(options, micro_batch, seq_len, steps):
                      options.build / "cli/litespark", "train", RUN_FILE, "--device.kind=cpu", "--device.threads=1",
                      f"--train.steps={steps}", "--schedule.warmup=1", "--meter.timeline_every=1", "--train.log_every=1",
                      f"--train.micro_batch={micro_batch}", f"--data.seq_len={seq_len}", "--checkpoint.at_end=false",
-                     f"--distribution.secret_file={secret}", "--distribution.record_calls=100000", f"--out={folder}/out", *options.settings]
+                     f"--distribution.secret_file={secret}", "--distribution.record_calls=65536", f"--out={folder}/out", *options.settings]
             if options.free_cores:
                 del words[4:7]
             ranks.append(subprocess.Popen(words, stdout=subprocess.DEVNULL, preexec_fn=above_others,
@@ -108,13 +108,13 @@ def main():
     parser.add_argument("--free-cores", action="store_true", help="ranks are not bound to a core each")
     options, options.settings = parser.parse_known_args()
     options.build = options.build.resolve()
-    print("sequences  " + "  ".join(f"{name:>6}" for name in COLUMNS) + "")
+    print("sequences  " + "  ".join(f"{name:>6}" for name in COLUMNS))
     rows = {}
     for _ in range(options.rounds):
-        alone, _ = scopes_of(options, 1, 16, options.steps)
+        alone, _ = steps_and_means(options, 1, 16, options.steps)
         communication = statistics.median(step["span"] for step in alone)
         for micro_batch in map(int, options.micro_batches.split(",")):
-            steps, row = scopes_of(options, micro_batch, options.seq_len, options.steps)
+            steps, row = steps_and_means(options, micro_batch, options.seq_len, options.steps)
             for step in steps:
                 step["unavoidable"] = max(0.0, communication - step["backward"])
                 step["beyond"] = (step["exposed"] - step["unavoidable"]) / communication

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call_record_file.h"
 
+#include <cmath>
 #include <exception>
 #include <iomanip>
 #include <iostream>
@@ -14,7 +15,7 @@ namespace {
 
 /// To a microsecond: the shortest text of such a number has many digits more.
 std::string moment_text(double seconds) {
-  if (seconds != seconds) return "null";
+  if (std::isnan(seconds)) return "null";
   std::ostringstream text;
   text << std::fixed << std::setprecision(6) << seconds;
   return text.str();
@@ -35,17 +36,22 @@ std::string calls_json(const dist::CallRecord& record) {
   return lines;
 }
 
-CallRecordFile::CallRecordFile(const RunConfig& config, int rank)
-    : path_(std::filesystem::path(config.out) / "calls" / ("rank-" + std::to_string(rank) + ".jsonl")) {
+CallRecordFile::CallRecordFile(const RunConfig& config, const std::optional<dist::LaunchPlace>& place) {
   const int64_t num_calls = config.distribution.record_calls;
-  if (num_calls > 0) record_ = std::make_shared<dist::CallRecord>(static_cast<size_t>(num_calls));
+  if (num_calls == 0 || !place) return;
+  record_ = std::make_shared<dist::CallRecord>(static_cast<size_t>(num_calls));
+  std::string name = "rank-" + std::to_string(place->rank);
+  if (place->attempt > 0) name += "-attempt-" + std::to_string(place->attempt);
+  path_ = std::filesystem::path(config.out) / "calls" / (name + ".jsonl");
 }
 
 CallRecordFile::~CallRecordFile() {
   if (!record_) return;
   try {
+    const std::string lines = calls_json(*record_);
+    if (lines.empty()) return;
     std::filesystem::create_directories(path_.parent_path());
-    write_text_file(path_, calls_json(*record_));
+    write_text_file(path_, lines);
   } catch (const std::exception& error) {
     std::cerr << "warning: the record of calls is lost: " << error.what() << "\n";
   }

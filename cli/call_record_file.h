@@ -4,9 +4,11 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "dist/call_record.h"
+#include "dist/launch_environment.h"
 #include "spec/run_config.h"
 
 namespace litespark::cli {
@@ -15,11 +17,12 @@ namespace litespark::cli {
 /// "wait_ended"}; moments in seconds since 1970, null where they have not come.
 std::string calls_json(const dist::CallRecord& record);
 
-/// Writes calls/rank-N.jsonl when it goes, however the run ended.
+/// Writes calls/rank-N.jsonl, of a later attempt calls/rank-N-attempt-M.jsonl, when it goes, however the run ended;
+/// nothing where there were no calls.
 class CallRecordFile {
  public:
-  /// Of rank `rank` of this run; nothing where it asks for no record.
-  CallRecordFile(const RunConfig& config, int rank);
+  /// Of the rank at `place`; nothing where the run asks for no record or there is one rank.
+  CallRecordFile(const RunConfig& config, const std::optional<dist::LaunchPlace>& place);
   ~CallRecordFile();
   CallRecordFile(const CallRecordFile&) = delete;
   CallRecordFile& operator=(const CallRecordFile&) = delete;

@@ -65,10 +65,11 @@ std::unique_ptr<Communicator> make_nccl(const DistRequest&, dist::Rendezvous&) {
 constexpr bool kHasGloo = true;
 std::unique_ptr<Communicator> make_gloo(const DistRequest& request, dist::Rendezvous& rendezvous,
                                         const dist::Secret& secret, HostTiers& tiers) {
-  return make_gloo_communicator(rendezvous, secret,
-                                {.mesh = "world",
-                                 .communicator = {.timeout_seconds = request.timeout_seconds, .record = request.record},
-                                 .wrap = [&tiers](auto link) { return tiers.wrap(std::move(link)); }});
+  return make_gloo_communicator(
+      rendezvous, secret,
+      {.mesh = "world",
+       .communicator = {.timeout_seconds = request.timeout_seconds, .record = request.call_record},
+       .wrap = [&tiers](auto link) { return tiers.wrap(std::move(link)); }});
 }
 #else
 constexpr bool kHasGloo = false;

@@ -28,7 +28,7 @@ struct DistRequest {
   TierRequest tiers;                                             ///< over Gloo
   std::function<std::shared_ptr<void>(int64_t bytes)> allocate;  ///< where the communicator's tensors live; empty: host
   std::string secret_file;                                       ///< where the launcher hands down no secret
-  std::shared_ptr<dist::CallRecord> record;                      ///< takes this rank's calls, not over NCCL
+  std::shared_ptr<dist::CallRecord> call_record;                 ///< takes this rank's calls, not over NCCL
 };
 
 /// A rank among others for as long as it lives.

@@ -76,10 +76,6 @@ std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::opti
                                         Backend& backend, std::shared_ptr<dist::CallRecord> record) {
   if (!place) return nullptr;
   const bool on_cuda = backend.device() == Device::kCuda;
-  if (on_cuda && record) {
-    throw ConfigError("distribution.record_calls", "NCCL makes its calls on the device, at moments that no host sees",
-                      config.distribution.record_calls, 0);
-  }
   const ReductionLevels wanted = config.distribution.reduction;
   return open_dist(
       {.place = *place,
@@ -96,7 +92,7 @@ std::unique_ptr<DistContext> meet_ranks(const RunConfig& config, const std::opti
          return {memory, memory->data()};
        },
        .secret_file = config.distribution.secret_file,
-       .record = std::move(record)});
+       .call_record = std::move(record)});
 }
 
 }  // namespace litespark::cli

@@ -62,6 +62,12 @@ void take_choices(RunConfig& config, const fs::path& checkpoint) {
   config.memory.recompute = before.memory.recompute;
 }
 
+/// What device.kind = "cuda" excludes is excluded where "auto" means a GPU.
+void check_on_gpu(RunConfig config) {
+  config.device.kind = DeviceKind::kCuda;
+  config.validate();
+}
+
 fs::path make_run_folder(const RunConfig& config) {
   std::error_code status;
   fs::create_directories(config.out, status);
@@ -177,6 +183,7 @@ class TrainCommand final : public Command {
     const bool starts_ranks = config.meets_ranks() && !place;
     if (!starts_ranks && (!place || place->rank == 0)) warn_of_ignored_settings(config);  // once in all ranks
     refuse_unsupported(config);
+    if (wants_cuda(config)) check_on_gpu(config);
     check_tokenizer(config);
     const ModelConfig model = model_of(config);
     require_cut(model, config.cluster.tp);
@@ -193,7 +200,7 @@ class TrainCommand final : public Command {
     RunMemory memory(config);
     const std::unique_ptr<Backend> backend = make_backend(config, device_of(place));
     memory.opened(*backend);
-    const CallRecordFile record(config, place ? place->rank : 0);
+    const CallRecordFile record(config, place);
     const std::unique_ptr<DistContext> others = meet_ranks(config, place, *backend, record.record());
     if (!others) return run_first(line, config, model, memory, *backend, nullptr);
     Communicator& ranks = others->communicator();

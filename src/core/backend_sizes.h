@@ -19,7 +19,7 @@ constexpr int64_t gpu_head_chunk_rows(int64_t vocab_size) {
 }
 
 /// Whether our Hopper kernel, rather than cuDNN's, computes attention's gradient for documents of one length (bf16):
-/// wherever there is one. Measured on one H200 with heads of 64 and 128, bench/results/2026-12-01-h200-attention.txt.
+/// wherever there is one. Measured on one H200, bench/results/2026-12-01-h200-attention.txt and -attention-heads.txt.
 constexpr bool gpu_prefers_own_attention_gradient(const op::AttentionShape& shape) {
   return shape.head_dim == 64 || shape.head_dim == 96 || shape.head_dim == 128;
 }

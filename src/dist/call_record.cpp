@@ -2,12 +2,26 @@
 #include "dist/call_record.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace litespark::dist {
 namespace {
 
+/// The two clocks are read one after the other, and a process may lose its core in between: the closest of several
+/// readings counts.
 std::chrono::duration<double> steady_to_calendar() {
-  return std::chrono::system_clock::now().time_since_epoch() - std::chrono::steady_clock::now().time_since_epoch();
+  using Steady = std::chrono::steady_clock;
+  auto closest = Steady::duration::max();
+  std::chrono::duration<double> difference{};
+  for (int reading = 0; reading < 20; ++reading) {
+    const auto before = Steady::now().time_since_epoch();
+    const auto calendar = std::chrono::system_clock::now().time_since_epoch();
+    const auto after = Steady::now().time_since_epoch();
+    if (after - before >= closest) continue;
+    closest = after - before;
+    difference = calendar - (before + (after - before) / 2);
+  }
+  return difference;
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ class LocalLink final : public dist::Link {
   int rank_;
 };
 
-LocalWorld::LocalWorld(int size, Options options) : options_(options) {
+LocalWorld::LocalWorld(int size, Options options) : options_(std::move(options)) {
   if (size < 1) throw InternalError("local world", "number of ranks", size, "1 or more");
   for (int lane = 0; lane < (size > 1 ? options_.num_lanes : 1); ++lane)
     lanes_.push_back(std::make_shared<Shared>(size));

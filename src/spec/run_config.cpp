@@ -471,7 +471,7 @@ void DistributionSection::visit(Fields& fields) {
               .help = "Each rank keeps so many of its last calls, with when they were issued, made and waited for, and "
                       "leaves them in calls/rank-N.jsonl when the run ends or fails. Not over NCCL.",
               .unit = "calls",
-              .range = between(0, 1 << 20)});
+              .range = between(0, 1 << 16)});
   fields.add({.path = "at_one_rank",
               .value = &at_one_rank,
               .help = "A single rank takes the way of several: it meets itself, reduces its gradients and gathers its "

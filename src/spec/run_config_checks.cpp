@@ -184,6 +184,10 @@ void validate_synchronisation(const RunConfig& config) {
 void validate_distribution(const RunConfig& config) {
   validate_synchronisation(config);
   if (!config.meets_ranks()) return;
+  if (config.distribution.record_calls > 0 && config.device.kind == DeviceKind::kCuda) {
+    throw ConfigError("distribution.record_calls", "NCCL makes its calls on the device, at moments that no host sees",
+                      std::to_string(config.distribution.record_calls) + " with device.kind = \"cuda\"", 0);
+  }
   if (config.distribution.graphs && config.meter.timeline_every > 0) {
     throw ConfigError("distribution.graphs", "records whole phases, which an observed step is not",
                       "meter.timeline_every = " + std::to_string(config.meter.timeline_every), 0,

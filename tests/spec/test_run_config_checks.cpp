@@ -130,6 +130,12 @@ TEST(RunConfigChecks, SeveralRanksRefuseWhatOneAloneCanDo) {
     };
   };
   EXPECT_TRUE(contains(refusal(two_ranks([](RunConfig& c) { c.distribution.graphs = true; })), "distribution.graphs"));
+  EXPECT_TRUE(contains(refusal(two_ranks([](RunConfig& c) {
+                         c.distribution.record_calls = 5;
+                         c.device.kind = DeviceKind::kCuda;
+                       })),
+                       "distribution.record_calls"));
+  expect_accepted(two_ranks([](RunConfig& c) { c.distribution.record_calls = 5; }));
   EXPECT_TRUE(contains(refusal(two_ranks([](RunConfig& c) { c.device.verify_every = 5; })), "device.verify_every"));
   RunConfig config = small_run();
   config.distribution.graphs = true;

@@ -98,8 +98,8 @@ class AttentionLibrary {
   /// Whether there are kernels for Hopper's own instructions at all, and whether parts take them.
   bool has_hopper(int head_dim, DType compute, bool backward) const;
   bool has_hopper_part(const op::AttentionShape& shape, DType compute, bool backward) const;
-  /// Empty when cuDNN's plan can be used.
   bool is_faster_on_hopper(const Request& request) const;
+  /// Empty when cuDNN's plan can be used.
   std::string why_not_cudnn(const Request& request, const SdpaKey& key) const;
   AttentionArguments arguments_of(const op::AttentionShape& shape, int64_t num_tokens, DType compute);
 

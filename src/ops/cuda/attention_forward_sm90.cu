@@ -112,7 +112,8 @@ void launch_attention_forward_hopper(const AttentionArguments& arguments, const 
     case 128: return launch_form<128>(arguments, context);
     case 256: return launch_form<256>(arguments, context);
     default:
-      throw InternalError("attention", "no Hopper forward for heads of this size", arguments.head_dim, "64 .. 256");
+      throw InternalError("attention", "no Hopper forward for heads of this size", arguments.head_dim,
+                          "64, 96, 128 or 256");
   }
 }
 

@@ -53,6 +53,14 @@ TEST(EmulatedAttentionForward, TilesOfQueriesFollowEachOtherInABlock) {
   }
 }
 
+// Each with one tile of keys: whoever copies values is done with the next work before warpgroups are with this one.
+TEST(EmulatedAttentionForward, ShortDocumentsFollowEachOtherInABlock) {
+  for (const int dim : {64, 96, 128, 256}) {
+    expect_whole({.heads = 2, .dim = dim, .lengths = {80, 5, 64, 80, 33, 1, 79, 80, 17}, .dtype = DType::kBF16});
+    expect_whole({.dim = dim, .window = 8, .lengths = {64, 64, 64, 64}, .dtype = DType::kBF16});
+  }
+}
+
 TEST(EmulatedAttentionForward, WarpgroupsSkipKeysThatNoneOfTheirQueriesSees) {
   for (const int dim : {64, 96}) {
     expect_whole({.dim = dim, .lengths = {700}, .dtype = DType::kBF16});

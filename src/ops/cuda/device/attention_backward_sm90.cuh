@@ -14,9 +14,6 @@
 namespace litespark::cuda {
 
 inline constexpr int kGradientStages = 2;
-/// Whether a warpgroup keeps its values in registers, as operand of dP: a twelfth less of shared memory is read. Heads
-/// of 96 leave room for that, others do not.
-inline constexpr bool kKeepsValuesOf96 = true;
 
 /// How the warpgroups share a step's dQ, by halves: queries of D = 64, else columns. And how tiles lie in shared
 /// memory.
@@ -45,7 +42,9 @@ struct GradientShape {
   /// Of keys, and of values, which the same map describes: either half of the columns begins with a panel. Of 96 these
   /// are 48 columns, three panels of 16; they are copied once a block.
   static constexpr int kKeyRowBytes = panel_row_bytes(kDqueryColumns);
-  static constexpr bool kKeepsValues = kHeadDim == 96 && kKeepsValuesOf96;
+  /// Whether a warpgroup keeps its values in registers, as operand of dP: a twelfth less of shared memory is read.
+  /// Heads of 96 leave room for that, others do not.
+  static constexpr bool kKeepsValues = kHeadDim == 96;
   static constexpr int kSteps = kHeadDim / 16;  ///< of products that sum over a head
 };
 

@@ -134,6 +134,9 @@ __device__ void produce_values(ForwardShared<kHeadDim, kForm>& shared, const Att
       values.advance();
     }
     for (int part = 0; part < Shape::kQueryParts; ++part) {
+      // Until a part's queries are there its warpgroup may not have handed back the ones before, and the arrival would
+      // count for those.
+      if (part > 0) barrier_wait(shared_address(&shared.queries_full[queries.barrier(part)]), queries.full_parity());
       barrier_arrive(shared_address(&shared.queries_empty[queries.barrier(part)]));
     }
     queries.advance();

@@ -18,11 +18,6 @@ namespace litespark::cuda {
 /// What a kernel computes: whole attention, a part that context ranks share, whole attention on 8-bit floats.
 enum class ForwardForm { kWhole, kPart, kFp8 };
 
-/// Whole attention with heads of 96: warpgroups of queries and keys of a tile. There is room for 3 and 96, 3 and 112, 2
-/// and 128; of parts for the last alone.
-inline constexpr int kWarpgroupsOf96 = 3;
-inline constexpr int kKeysOf96 = 96;
-
 /// How a block divides its tile. Heads of 64 and 96 leave registers for a third warpgroup, and are bound by
 /// exponentials, of which more are under way then; but who finds the keys of a part needs registers too. Tiles of 8-bit
 /// floats are half as large, so that more of them are under way.
@@ -43,9 +38,9 @@ struct ForwardShape {
   static constexpr bool kIsPart = kForm == ForwardForm::kPart;
   static constexpr bool kIsFp8 = kForm == ForwardForm::kFp8;
   using Element = std::conditional_t<kIsFp8, e4m3, bf16>;
-  static constexpr int kWarpgroups = kIsPart ? 2 : kHeadDim == 64 ? 3 : kHeadDim == 96 ? kWarpgroupsOf96 : 2;
+  static constexpr int kWarpgroups = !kIsPart && (kHeadDim == 64 || kHeadDim == 96) ? 3 : 2;
   static constexpr int kQueries = 64 * kWarpgroups;
-  static constexpr int kKeys = kHeadDim == 256 ? 80 : kHeadDim == 96 && !kIsPart ? kKeysOf96 : 128;
+  static constexpr int kKeys = kHeadDim == 256 ? 80 : kHeadDim == 96 && !kIsPart ? 96 : 128;
   static constexpr int kConsumers = kWarpgroups * kWarpgroupThreads;
   static constexpr int kThreads = kConsumers + kWarpgroupThreads;
   static constexpr int kProducerRegisters = kWarpgroups == 3 ? 32 : kHeadDim == 256 ? 40 : 56;

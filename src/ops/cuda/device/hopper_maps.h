@@ -25,9 +25,6 @@ constexpr int panel_row_bytes(int columns) {
 constexpr uint32_t swizzled(uint32_t byte, int row_bytes) {
   return byte ^ (((byte >> 7) & static_cast<uint32_t>(row_bytes / 16 - 1)) << 4);
 }
-constexpr uint32_t swizzled_128(uint32_t byte) {
-  return swizzled(byte, 128);
-}
 
 /// Byte of element (row, column) in a tile of `rows` rows, as a copy of boxes of `rows` rows leaves it.
 template <int kRowBytes = kPanelRowBytes>

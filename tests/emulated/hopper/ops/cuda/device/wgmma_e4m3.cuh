@@ -28,7 +28,7 @@ inline float e4m3_operand(uint64_t descriptor, int mn, int k) {
   const uint32_t start = static_cast<uint32_t>(descriptor & 0x3fff) << 4;
   const uint32_t stride = static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4;
   const uint32_t byte = static_cast<uint32_t>(mn / 8) * stride + static_cast<uint32_t>(mn % 8 * 128 + k);
-  return e4m3_value(emulated::shared_memory()[swizzled_128(start + byte)]);
+  return e4m3_value(emulated::shared_memory()[swizzled(start + byte, kPanelRowBytes)]);
 }
 
 template <int kN>
