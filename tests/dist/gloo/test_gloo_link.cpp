@@ -54,7 +54,7 @@ TEST(GlooLink, WhoWaitsIsToldWhyARankGivesUpBeforeThatOneCloses) {
   for (const auto& one : {&links, &of_other}) one->front()->abort("the test is over");
 }
 
-// What was late is forgotten, and what failed stays until the end.
+// fault:B5: what was late is forgotten, and what failed stays until the end.
 TEST(GlooLink, ALateTransferNeitherEndsTheNextOnesNorIsInTheirWay) {
   auto [links, of_other] = pairs_of_links({"mesh"});
   GlooLink& link = *links.front();
