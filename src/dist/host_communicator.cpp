@@ -6,7 +6,6 @@
 #include <cstring>
 #include <exception>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -287,9 +286,15 @@ class HostCommunicator::Calls {
   }
 
   void give_up(Queued& failed, const std::string& error, LinkFailure::Cause cause, const std::vector<int>& missed) {
-    std::string what = label_of(failed.call).text() + ": " + error + " (a call has " +
-                       std::to_string(std::llround(options_.timeout_seconds)) + " s)";
-    if (cause == LinkFailure::Cause::kTold) what += missed_elsewhere(failed.lane);
+    const std::string limit = " (a call has " + std::to_string(std::llround(options_.timeout_seconds)) + " s)";
+    std::string what = label_of(failed.call).text() + ": ";
+    if (cause == LinkFailure::Cause::kTold) {
+      // What this rank found itself comes first: of a long text the others hear the beginning.
+      const std::string own = missed_elsewhere(failed.lane);
+      what += own.empty() ? error + limit : own + limit + "; " + error;
+    } else {
+      what += error + limit;
+    }
     announce_failure(what, failed.lane);
     what += heard_of(missed);
     {
@@ -308,13 +313,13 @@ class HostCommunicator::Calls {
 
   /// Who tells that it gives up may have missed this rank, which waits for the lost one in a call of another lane.
   std::string missed_elsewhere(size_t lane) {
-    std::set<int> ranks;
+    std::vector<int> ranks;
     for (size_t other = 0; other < lanes_.size(); ++other) {
       if (other == lane) continue;
-      for (const int rank : lanes_[other]->link->missed_ranks()) ranks.insert(rank);
+      const std::vector<int> missed = lanes_[other]->link->missed_ranks();
+      ranks.insert(ranks.end(), missed.begin(), missed.end());
     }
-    if (ranks.empty()) return "";
-    return "; other calls have no word from " + ranks_text(std::vector<int>(ranks.begin(), ranks.end()));
+    return ranks.empty() ? "" : "other calls have " + no_word_text(ranks);
   }
 
   /// Why the missed ranks give up themselves, of those that tell it soon.

@@ -17,9 +17,13 @@ std::string other_call_text(int rank, const CallLabel& label) {
   return "rank " + std::to_string(rank) + " made another call: " + label.text();
 }
 
-std::string late_text(std::span<const int> awaited) {
+std::string no_word_text(std::span<const int> awaited) {
   const std::set<int> ranks(awaited.begin(), awaited.end());
-  return "no word from " + ranks_text(std::vector<int>(ranks.begin(), ranks.end())) + " before the deadline";
+  return "no word from " + ranks_text(std::vector<int>(ranks.begin(), ranks.end()));
+}
+
+std::string late_text(std::span<const int> awaited) {
+  return no_word_text(awaited) + " before the deadline";
 }
 
 }  // namespace litespark::dist

@@ -63,7 +63,7 @@ class Link {
   virtual void announce_failure(const std::string& /*why*/) noexcept {}
   /// Why `rank` gave up, "rank 2 gave up: ...", if it has told it by now.
   virtual std::optional<std::string> failure_of(int /*rank*/) { return std::nullopt; }
-  /// From whom the transfer under way waits for a word, but for those that gave up. Any thread.
+  /// From whom the transfer under way waits for a word, but for those that gave up: each once. Any thread.
   virtual std::vector<int> missed_ranks() { return {}; }
 
   /// Ends a transfer under way and all later ones here, and tells the others. Returns when no memory of a failed
@@ -73,7 +73,9 @@ class Link {
 
 /// "rank 2 made another call: ...", for a label that differs.
 std::string other_call_text(int rank, const CallLabel& label);
-/// "no word from ranks 1 and 3 before the deadline": `awaited` must not be empty, may hold a rank twice.
+/// "no word from ranks 1 and 3": `awaited` must not be empty, may hold a rank twice.
+std::string no_word_text(std::span<const int> awaited);
+/// "no word from ranks 1 and 3 before the deadline": likewise.
 std::string late_text(std::span<const int> awaited);
 
 }  // namespace litespark::dist

@@ -258,9 +258,15 @@ struct MissingLink final : Link {
   std::vector<int> missed;
 };
 
-/// The error of two calls under way at once, of which the second fails.
-std::string error_of_second(std::unique_ptr<MissingLink> first, std::unique_ptr<MissingLink> second) {
+struct Failure {
+  std::string text;
+  std::vector<std::string> announced;  ///< on each lane
+};
+
+/// Of two calls under way at once, of which the second fails.
+Failure failure_of_second(std::unique_ptr<MissingLink> first, std::unique_ptr<MissingLink> second) {
   second->before_failure = first->has_begun.get_future();
+  const std::array<const MissingLink*, 2> lanes = {first.get(), second.get()};
   std::vector<std::unique_ptr<Link>> links;
   links.push_back(std::move(first));
   links.push_back(std::move(second));
@@ -268,17 +274,32 @@ std::string error_of_second(std::unique_ptr<MissingLink> first, std::unique_ptr<
   std::array<float, 2> values = {};
   communicator.broadcast(one_float(values[0]), 1);
   const CommTicket last = communicator.broadcast(one_float(values[1]), 1);
-  return error_text<CommError>([&] { communicator.wait(last); });
+  const std::string text = error_text<CommError>([&] { communicator.wait(last); });
+  return {.text = text, .announced = {lanes[0]->announced, lanes[1]->announced}};
 }
 
 // A rank that is ahead can miss this one, which waits for the lost one in an earlier call.
 TEST(HostCommunicator, WhoIsToldOfAFailureSaysWhomItsOtherCallsMiss) {
   auto first = std::make_unique<MissingLink>();
-  first->missed = {2, 2};
+  first->missed = {2};
   auto second = std::make_unique<MissingLink>();
-  second->failure = LinkFailure("rank 1 gave up: no word from rank 0", LinkFailure::Cause::kTold);
-  EXPECT_TRUE(contains(error_of_second(std::move(first), std::move(second)),
-                       "rank 1 gave up: no word from rank 0 (a call has 9 s); other calls have no word from rank 2"));
+  // Longer than what can be told: what this rank adds must not be what is cut off.
+  const std::string told = "rank 1 gave up: no word from rank 0" + std::string(1000, '!');
+  second->failure = LinkFailure(told, LinkFailure::Cause::kTold);
+  const Failure failure = failure_of_second(std::move(first), std::move(second));
+  const std::string expected =
+      "call 2, step 0: other calls have no word from rank 2 (a call has 9 s); rank 1 gave up: no word from rank 0";
+  EXPECT_TRUE(contains(failure.text, expected)) << failure.text;
+  for (const std::string& announced : failure.announced) {
+    EXPECT_TRUE(contains(announced.substr(0, 200), expected)) << announced;
+  }
+}
+
+TEST(HostCommunicator, WhoIsToldOfAFailureAndMissesNobodyPassesItOn) {
+  auto second = std::make_unique<MissingLink>();
+  second->failure = LinkFailure("rank 1 gave up: it is tired", LinkFailure::Cause::kTold);
+  const Failure failure = failure_of_second(std::make_unique<MissingLink>(), std::move(second));
+  EXPECT_TRUE(contains(failure.text, "call 2, step 0: rank 1 gave up: it is tired (a call has 9 s)")) << failure.text;
 }
 
 TEST(HostCommunicator, WhoMissesARankHearsWhyThatOneGivesUpOnWhicheverLaneItIsTold) {
@@ -286,9 +307,14 @@ TEST(HostCommunicator, WhoMissesARankHearsWhyThatOneGivesUpOnWhicheverLaneItIsTo
   first->told = "rank 1 gave up: no word from rank 2 before the deadline";  // once this rank has given up there too
   auto second = std::make_unique<MissingLink>();
   second->failure = LinkFailure::late(std::array{1});
-  EXPECT_TRUE(
-      contains(error_of_second(std::move(first), std::move(second)),
-               "no word from rank 1 before the deadline (a call has 9 s); rank 1 gave up: no word from rank 2"));
+  const Failure failure = failure_of_second(std::move(first), std::move(second));
+  EXPECT_TRUE(contains(failure.text,
+                       "no word from rank 1 before the deadline (a call has 9 s); rank 1 gave up: no word from rank 2"))
+      << failure.text;
+  // The others hear whom this rank misses before it hears anything itself.
+  for (const std::string& announced : failure.announced) {
+    EXPECT_TRUE(announced.ends_with("no word from rank 1 before the deadline (a call has 9 s)")) << announced;
+  }
 }
 
 /// Writes down when it is left.

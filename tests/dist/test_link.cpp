@@ -9,6 +9,7 @@ namespace litespark::dist {
 namespace {
 
 TEST(Link, NamesEveryLateRankOnce) {
+  EXPECT_EQ(no_word_text(std::array{3, 1, 3}), "no word from ranks 1 and 3");
   EXPECT_EQ(late_text(std::array{2}), "no word from rank 2 before the deadline");
   EXPECT_EQ(late_text(std::array{3, 1, 3}), "no word from ranks 1 and 3 before the deadline");
   EXPECT_EQ(late_text(std::array{3, 1, 0}), "no word from ranks 0, 1 and 3 before the deadline");

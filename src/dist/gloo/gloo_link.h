@@ -2,10 +2,6 @@
 // Labelled messages over a mesh of Gloo's TCP connections.
 #pragma once
 
-#include <gloo/rendezvous/context.h>
-#include <gloo/transport/device.h>
-#include <gloo/transport/unbound_buffer.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -15,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "dist/gloo/gloo_mesh.h"
+#include "dist/gloo/last_words.h"
 #include "dist/link.h"
 #include "dist/rendezvous.h"
 
@@ -39,12 +37,11 @@ class GlooLink final : public Link {
   void abort(const std::string& why) noexcept override;
 
  private:
-  using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
   struct Entry {
     Message message;
     CallLabel label;  ///< at an address that stays while it is sent or received
-    Buffer label_buffer;
-    Buffer data_buffer;
+    GlooBuffer label_buffer;
+    GlooBuffer data_buffer;
     bool has_sent_data = false;
   };
   enum class Half : uint8_t { kSent, kReceived };
@@ -61,22 +58,11 @@ class GlooLink final : public Link {
   /// Buffers of the transfer under way, which abort() must end.
   class Transfer;
 
-  void connect(Rendezvous& rendezvous, const std::string& mesh, Deadline deadline);
-  void prove_each_other(const std::string& secret, Deadline deadline);
-  void listen_for_farewells();
-  void listen_for_leaves();
-  void leave();
-  Buffer buffer(const void* data, int64_t bytes);
   void send_data(std::span<Entry* const> entries, int rank);
   void move(Transfer& under_way, std::span<const Message> sent, std::span<const Message> received);
-  void wait(int rank, Buffer& buffer, Half half);
+  void wait(int rank, GlooBuffer& buffer, Half half);
   /// What it means that the connection to `rank` failed with `error`.
   [[noreturn]] void throw_failure(int rank, const std::string& error);
-  bool has_left(int rank);
-  bool has_said_farewell(int rank);
-  /// How the connection to `rank` broke, if it did.
-  std::optional<std::string> break_of(int rank);
-  void await_hearing();
   void close() noexcept;
   /// Ends waits at their deadline, and when who is waited for is gone. A timeout of Gloo's own would break all
   /// connections, and nobody could be told why.
@@ -87,31 +73,24 @@ class GlooLink final : public Link {
   int size_;
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::rendezvous::Context> context_;
-  std::vector<std::string> farewells_;    ///< one a rank, filled when it gives up
-  std::vector<Buffer> farewell_buffers_;  ///< nullptr: has come whole
-  std::mutex farewell_mutex_;             ///< one waits for one of them at once
-  std::string leaves_;                    ///< a byte of each rank
-  std::vector<Buffer> leave_buffers_;
-  std::vector<Buffer> leave_words_;  ///< what this rank said
-  std::optional<Deadline> leave_deadline_;
+  std::unique_ptr<LastWords> last_words_;  ///< nullptr: there is nobody else
 
   std::mutex mutex_;
   std::condition_variable changed_;
   Transfer* transfer_ = nullptr;
+  int64_t num_transfers_ = 0;
   Awaited awaited_;
   int64_t num_waits_ = 0;
   int64_t suspected_wait_ = 0;  ///< the number of one on a rank that was gone at the last look
   std::optional<Lost> first_lost_;
-  std::unique_ptr<Transfer> failed_;  ///< until abort()
+  std::vector<std::unique_ptr<Transfer>> failed_;  ///< until abort()
   bool is_saying_farewell_ = false;
   bool has_ended_ = false;  ///< abort() has
-  bool is_late_ = false;
+  bool is_late_ = false;    ///< the transfer under way is
   bool is_ending_ = false;
   std::atomic<bool> is_aborted_ = false;
   std::string why_;  ///< empty: this rank does not give up
   std::mutex telling_mutex_;
-  std::string farewell_;
-  std::vector<Buffer> farewell_words_;
   bool is_closed_ = false;
   std::thread watcher_;
 };

@@ -1,61 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a mesh forms; what it carries is test_gloo_communicator's matter.
+// How a transfer ends without its messages; what it carries is test_gloo_communicator's matter.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <future>
 #include <thread>
 
-#include "core/error.h"
 #include "dist/gloo/gloo_link.h"
-#include "support/error_text.h"
+#include "pair_of_ranks.h"
 
 namespace litespark::dist {
 namespace {
 
-TEST(GlooLink, RanksThatDoNotShareTheSecretFormNoMesh) {
-  const RendezvousOptions options{.join_seconds = 20, .heartbeat_seconds = 30};
-  const Secret secret = Secret::random();
-  const RendezvousServer server({.job = "job", .size = 2}, {}, secret, listen_on("127.0.0.1", 0), options);
-  const auto form = [&](int rank, const std::string& mesh_secret) {
-    Rendezvous rendezvous({"127.0.0.1", server.port()}, {.job = "job", .rank = rank, .size = 2}, {}, secret, options);
-    return error_text<LinkFailure>([&] { GlooLink(rendezvous, "mesh", mesh_secret, in_seconds(20)); });
-  };
-  auto other = std::async(std::launch::async, [&] { return form(1, std::string(32, 'b')); });
-  const std::string text = form(0, std::string(32, 'a'));
-  EXPECT_TRUE(contains(text, "rank 1"));
-  EXPECT_TRUE(contains(text + other.get(), "does not know the job's secret"));
-}
-
-TEST(GlooLink, AMeshThatARankDoesNotJoinFailsAtItsDeadline) {
-  const RendezvousOptions options{.join_seconds = 20, .heartbeat_seconds = 30};
-  const Secret secret = Secret::random();
-  const RendezvousServer server({.job = "job", .size = 2}, {}, secret, listen_on("127.0.0.1", 0), options);
-  auto idle = std::async(std::launch::async, [&] {
-    return std::make_unique<Rendezvous>(RendezvousAddress{"127.0.0.1", server.port()},
-                                        JobPlace{.job = "job", .rank = 1, .size = 2}, JobFacts{}, secret, options);
-  });
-  Rendezvous rendezvous({"127.0.0.1", server.port()}, {.job = "job", .size = 2}, {}, secret, options);
-  const auto waiting = idle.get();
-  EXPECT_TRUE(contains(error_text<LinkFailure>([&] { GlooLink(rendezvous, "mesh", secret.bytes(), in_seconds(1)); }),
-                       "the ranks cannot be connected"));
-}
+using Links = std::vector<std::unique_ptr<GlooLink>>;
 
 /// Links between two ranks of this process, of each of which rank `r` has those at [r].
-std::array<std::vector<std::unique_ptr<GlooLink>>, 2> pairs_of_links(const std::vector<std::string>& meshes) {
-  const RendezvousOptions options{.join_seconds = 20, .heartbeat_seconds = 30};
-  const Secret secret = Secret::random();
-  const RendezvousServer server({.job = "job", .size = 2}, {}, secret, listen_on("127.0.0.1", 0), options);
-  const auto form = [&](int rank) {
-    Rendezvous rendezvous({"127.0.0.1", server.port()}, {.job = "job", .rank = rank, .size = 2}, {}, secret, options);
-    std::vector<std::unique_ptr<GlooLink>> links;
+std::array<Links, 2> pairs_of_links(const std::vector<std::string>& meshes) {
+  return test::pair_of_ranks([&](Rendezvous& rendezvous, const std::string& secret) {
+    Links links;
     for (const std::string& mesh : meshes)
-      links.push_back(std::make_unique<GlooLink>(rendezvous, mesh, secret.bytes(), in_seconds(20)));
+      links.push_back(std::make_unique<GlooLink>(rendezvous, mesh, secret, in_seconds(20)));
     return links;
-  };
-  auto other = std::async(std::launch::async, [&] { return form(1); });
-  std::vector<std::unique_ptr<GlooLink>> links = form(0);
-  return {std::move(links), other.get()};
+  });
+}
+
+/// How a transfer with `seconds` to go fails: "nothing" if it does not.
+LinkFailure failure_of_transfer(GlooLink& link, std::span<const Message> sent, std::span<const Message> received,
+                                double seconds) {
+  try {
+    link.transfer(sent, received, in_seconds(seconds));
+  } catch (const LinkFailure& failure) {
+    return failure;
+  }
+  return LinkFailure("nothing");
 }
 
 TEST(GlooLink, WhoWaitsIsToldWhyARankGivesUpBeforeThatOneCloses) {
@@ -65,21 +42,43 @@ TEST(GlooLink, WhoWaitsIsToldWhyARankGivesUpBeforeThatOneCloses) {
   EXPECT_TRUE(link.missed_ranks().empty());
   float value = 0;
   const Message message{.rank = 1, .data = &value, .bytes = sizeof(value)};
-  auto waiting = std::async(std::launch::async, [&] {
-    try {
-      link.transfer({}, std::span(&message, 1), in_seconds(20));
-    } catch (const LinkFailure& failure) {
-      return failure;
-    }
-    return LinkFailure("nothing");
-  });
+  auto waiting =
+      std::async(std::launch::async, [&] { return failure_of_transfer(link, {}, std::span(&message, 1), 20); });
   const Deadline deadline = in_seconds(10);
-  while (link.missed_ranks() != std::vector<int>{1, 1} && Clock::now() < deadline) std::this_thread::yield();
+  while (link.missed_ranks() != std::vector<int>{1} && Clock::now() < deadline) std::this_thread::yield();
   of_other.front()->announce_failure("it is tired");
   const LinkFailure failure = waiting.get();
   EXPECT_EQ(failure.cause(), LinkFailure::Cause::kTold);
   EXPECT_STREQ(failure.what(), "rank 1 gave up: it is tired");
   for (int time = 0; time < 2; ++time) EXPECT_EQ(link.failure_of(1), "rank 1 gave up: it is tired");
+  for (const auto& one : {&links, &of_other}) one->front()->abort("the test is over");
+}
+
+// fault:B5: what was late is forgotten, and what failed stays until the end.
+TEST(GlooLink, ALateTransferNeitherEndsTheNextOnesNorIsInTheirWay) {
+  auto [links, of_other] = pairs_of_links({"mesh"});
+  GlooLink& link = *links.front();
+  float awaited = 0;
+  const Message in{.rank = 1, .data = &awaited, .bytes = sizeof(awaited)};
+  const auto expect_late = [&] {
+    const auto begin = Clock::now();
+    const LinkFailure failure = failure_of_transfer(link, {}, std::span(&in, 1), 0.3);
+    EXPECT_EQ(failure.cause(), LinkFailure::Cause::kLate);
+    EXPECT_EQ(failure.missed(), std::vector<int>{1});
+    EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(250));
+  };
+  expect_late();
+  float sent = 5;
+  float received = 0;
+  const Message out{.rank = 1, .data = &sent, .bytes = sizeof(sent)};
+  const Message from_out{.rank = 0, .data = &received, .bytes = sizeof(received)};
+  auto receiving = std::async(std::launch::async, [&other = *of_other.front(), &from_out] {
+    return failure_of_transfer(other, {}, std::span(&from_out, 1), 20);
+  });
+  EXPECT_STREQ(failure_of_transfer(link, std::span(&out, 1), {}, 20).what(), "nothing");
+  EXPECT_STREQ(receiving.get().what(), "nothing");
+  EXPECT_EQ(received, 5);
+  expect_late();
   for (const auto& one : {&links, &of_other}) one->front()->abort("the test is over");
 }
 

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job under mpirun: conformance cases, faults, or calls until something fails: all-reduces one after
 // another (endless) or several at once (under_way).
-//   litespark_mpi_rank TASK [windows]
-// windows: what is below 10 MB is written straight into the other ranks' memory.
+//   litespark_mpi_rank [windows] TASK [FOLDER]
+// windows: what is below 10 MB is written straight into the other ranks' memory. FOLDER: an empty one for under_way,
+// whose ranks leave a file each when they have said all.
 #include <mpi.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "calls_under_way.h"
 #include "communicator_conformance.h"
@@ -19,14 +23,26 @@
 namespace litespark {
 namespace {
 
-void under_way(Communicator& world) {
+/// So that all have spoken: mpirun ends everybody when the first one has ended. Waits 20 s at most.
+void meet_at_the_end(const Communicator& world, const std::filesystem::path& folder) {
+  const std::ofstream own(folder / std::to_string(world.rank()));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto is_there = [&](int rank) { return std::filesystem::exists(folder / std::to_string(rank)); };
+  for (int rank = 0; rank < world.size(); ++rank) {
+    while (!is_there(rank) && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+void under_way(Communicator& world, const std::filesystem::path& folder) {
   world.barrier();
   std::cout << world.rank() << " " << getpid() << std::endl;
   try {
     test::endless_calls_under_way(world);
   } catch (const CommError& error) {
     std::cout << "error: " << error.what() << std::endl;
-    // mpirun ends everybody when the first one has ended.
+    meet_at_the_end(world, folder);
+    // What they said is on its way through mpirun.
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     throw;
   }
@@ -43,7 +59,7 @@ void endless(Communicator& world) {
   }
 }
 
-int run(const std::string& task, bool has_windows) {
+int run(bool has_windows, const std::string& task, const std::string& folder) {
   const MpiSession session;
   const auto make = [&](double timeout_seconds) {
     std::shared_ptr<dist::TierSwitch> chosen;
@@ -69,7 +85,7 @@ int run(const std::string& task, bool has_windows) {
     // all are still there.
     MPI_Finalize();
   } else if (task == "under_way") {
-    under_way(*make(3));
+    under_way(*make(3), folder);
   } else {
     endless(*make(3));
   }
@@ -80,9 +96,12 @@ int run(const std::string& task, bool has_windows) {
 }  // namespace litespark
 
 int main(int argc, char** argv) {
-  if (argc < 2) return 2;
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const bool has_windows = !words.empty() && words.front() == "windows";
+  if (has_windows) words.erase(words.begin());
+  if (words.empty()) return 2;
   try {
-    return litespark::run(argv[1], argc > 2);
+    return litespark::run(has_windows, words[0], words.size() > 1 ? words[1] : "");
   } catch (const litespark::Error& error) {
     std::cout << "error: " << error.what() << std::endl;
     return static_cast<int>(error.exit_code());

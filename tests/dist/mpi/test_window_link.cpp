@@ -9,15 +9,16 @@
 #include "dist/mpi/window_link.h"
 #include "rank_processes.h"
 #include "support/error_text.h"
+#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
 
 using test::RankProcesses;
 
-std::vector<std::string> mpirun(int size, const std::string& task) {
-  return {"mpirun", "--allow-run-as-root", "--oversubscribe",  "--bind-to", "none",   "--mca", "btl", "self,vader,tcp",
-          "-np",    std::to_string(size),  LITESPARK_MPI_RANK, task,        "windows"};
+std::vector<std::string> mpirun(int size, const std::string& task, const std::string& folder = "") {
+  return {"mpirun", "--allow-run-as-root", "--oversubscribe",  "--bind-to", "none", "--mca", "btl", "self,vader,tcp",
+          "-np",    std::to_string(size),  LITESPARK_MPI_RANK, "windows",   task,   folder};
 }
 
 TEST(WindowLink, RanksDoWhatEveryCallSays) {
@@ -49,7 +50,8 @@ TEST(WindowLink, AStoppedRankEndsTheOthersAtTheDeadlineWhoNameIt) {
 
 // fault:B5
 TEST(WindowLink, AStoppedRankEndsAllCallsUnderWayAndItsLateMessagesReachNoMemory) {
-  RankProcesses job({mpirun(3, "under_way")});
+  const test::TemporaryFolder folder;
+  RankProcesses job({mpirun(3, "under_way", folder.path().string())});
   ASSERT_TRUE(job.await_text(0, "step 5", 60));
   const std::map<int, int> processes = test::processes_of(job.output(0));
   ASSERT_EQ(processes.size(), 3u) << job.output(0);

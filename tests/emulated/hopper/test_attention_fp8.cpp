@@ -6,6 +6,7 @@
 #include "attention_ops.h"
 #include "block.h"
 #include "ops/attention_fp8_cases.h"
+#include "ops/attention_statistics.h"
 #include "ops/cuda/device/quantize_qkv.cuh"
 
 namespace litespark::test {
@@ -98,18 +99,6 @@ TEST(EmulatedAttentionFp8, TheLargestMagnitudeOfTheOutputIsLeft) {
   EXPECT_EQ(found.at("abs_max")[0], largest);
 }
 
-/// [H, N] of equal documents to [B, H, T].
-std::vector<double> by_document(const AttentionCase& c, const std::vector<double>& by_head) {
-  std::vector<double> result;
-  for (size_t document = 0; document < c.lengths.size(); ++document) {
-    for (int head = 0; head < c.heads; ++head) {
-      const auto first = by_head.begin() + head * c.rows() + static_cast<int64_t>(document) * c.lengths[0];
-      result.insert(result.end(), first, first + c.lengths[0]);
-    }
-  }
-  return result;
-}
-
 TEST(EmulatedAttentionFp8, TheBackwardReadsTheStatisticsWhereTheForwardLeavesThem) {
   for (const int length : {128, 150}) {
     const AttentionCase c{.heads = 2, .kv_heads = 1, .dim = 128, .lengths = {length, length}, .dtype = DType::kBF16};
@@ -117,7 +106,7 @@ TEST(EmulatedAttentionFp8, TheBackwardReadsTheStatisticsWhereTheForwardLeavesThe
     const Values found = cuda::run_hopper(forward);
     const Values moved = cuda::run_hopper_by_document(forward);
     EXPECT_EQ(moved.at("out"), found.at("out"));
-    EXPECT_EQ(moved.at("log_sum_exp"), by_document(c, found.at("log_sum_exp")));
+    EXPECT_EQ(moved.at("log_sum_exp"), statistics_by_document(found.at("log_sum_exp"), c));
     auto backward = c.backward(11);
     backward.inputs.tensors["qkv"] = unlike_heads(c, 11);
     backward.inputs.tensors["out"] = found.at("out");

@@ -57,9 +57,6 @@ OpCase<op::AttentionBackward<Tensor>> attention_backward_shapes(Backend& backend
 void expect_statistics(const std::string& case_name, const std::vector<double>& actual,
                        const std::vector<double>& expected, double tolerance);
 
-/// Statistics of equal documents from [H, N] to [B, H, T], the way cuDNN keeps them.
-std::vector<double> statistics_by_document(const std::vector<double>& stats, const GpuAttentionCase& c);
-
 /// A backend that uses the project's own kernels for every shape.
 Backend& portable_backend();
 

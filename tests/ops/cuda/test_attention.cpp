@@ -260,20 +260,6 @@ void expect_statistics(const std::string& case_name, const std::vector<double>& 
   }
 }
 
-std::vector<double> statistics_by_document(const std::vector<double>& stats, const GpuAttentionCase& c) {
-  std::vector<double> result;
-  const auto length = static_cast<size_t>(c.lengths[0]);
-  const auto heads = static_cast<size_t>(c.heads);
-  for (size_t document = 0; document < c.lengths.size(); ++document) {
-    for (size_t head = 0; head < heads; ++head) {
-      for (size_t t = 0; t < length; ++t) {
-        result.push_back(stats[head * static_cast<size_t>(c.rows()) + document * length + t]);
-      }
-    }
-  }
-  return result;
-}
-
 Backend& portable_backend() {
   static const std::unique_ptr<Backend> backend = make_cuda_backend({.attention = AttentionKind::kPortable});
   return *backend;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN's attention on our packed tensors: the error rule in both directions, its own statistics, both orders of
 // adding.
+#include "ops/attention_statistics.h"
 #include "ops/cuda/attention_cases.h"
 
 namespace litespark::test {

@@ -3,6 +3,7 @@
 // probabilities explain, the same bits twice.
 #include "core/error.h"
 #include "ops/attention_fp8_cases.h"
+#include "ops/attention_statistics.h"
 #include "ops/cuda/attention_cases.h"
 #include "ops/cuda/cuda_conformance.h"
 
