@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call_record_file.h"
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <iomanip>
@@ -23,11 +24,11 @@ std::string moment_text(double seconds) {
 
 }  // namespace
 
-std::string calls_json(const dist::CallRecord& record) {
+std::string calls_json(const std::vector<dist::RecordedCall>& calls) {
   std::string lines;
-  for (const dist::RecordedCall& call : record.calls()) {
+  for (const dist::RecordedCall& call : calls) {
     lines += "{\"call\": " + std::to_string(call.label.number) + ", \"step\": " + std::to_string(call.label.step) +
-             ", \"what\": " + json_string(call.label.what()) + ", \"group\": " + json_string(call.group) +
+             ", \"what\": " + json_string(call.what) + ", \"group\": " + json_string(call.group) +
              ", \"bytes\": " + std::to_string(call.bytes) + ", \"lane\": " + std::to_string(call.lane) +
              ", \"issued\": " + moment_text(call.issued) + ", \"begun\": " + moment_text(call.begun) +
              ", \"ended\": " + moment_text(call.ended) + ", \"wait_begun\": " + moment_text(call.wait_begun) +
@@ -48,10 +49,11 @@ CallRecordFile::CallRecordFile(const RunConfig& config, const std::optional<dist
 CallRecordFile::~CallRecordFile() {
   if (!record_) return;
   try {
-    const std::string lines = calls_json(*record_);
-    if (lines.empty()) return;
+    const std::vector<dist::RecordedCall> calls = record_->calls();
+    // Before its first step a start may still be refused, and what an earlier one left must stay.
+    if (std::none_of(calls.begin(), calls.end(), [](const auto& call) { return call.label.step > 0; })) return;
     std::filesystem::create_directories(path_.parent_path());
-    write_text_file(path_, lines);
+    write_text_file(path_, calls_json(calls));
   } catch (const std::exception& error) {
     std::cerr << "warning: the record of calls is lost: " << error.what() << "\n";
   }

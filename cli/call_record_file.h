@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dist/call_record.h"
 #include "dist/launch_environment.h"
@@ -15,10 +16,10 @@ namespace litespark::cli {
 
 /// A line a call: {"call", "step", "what", "group", "bytes", "lane", "issued", "begun", "ended", "wait_begun",
 /// "wait_ended"}; moments in seconds since 1970, null where they have not come.
-std::string calls_json(const dist::CallRecord& record);
+std::string calls_json(const std::vector<dist::RecordedCall>& calls);
 
 /// Writes calls/rank-N.jsonl, of a later attempt calls/rank-N-attempt-M.jsonl, when it goes, however the run ended;
-/// nothing where there were no calls.
+/// nothing where no step was begun.
 class CallRecordFile {
  public:
   /// Of the rank at `place`; nothing where the run asks for no record or there is one rank.

@@ -101,7 +101,7 @@ void check_fp8_attention(const RunConfig& config, const Hardware& hardware, cons
               << " is not stated: precision.attention = \"fp8\" runs on 9.0 alone\n";
     return;
   }
-  if (*has_kernel) return;
+  if (*has_kernel && model.head_dim == 128) return;
   throw ConfigError("precision.attention", "fp8 needs a Hopper GPU (compute capability 9.0) and heads of 128",
                     "hardware " + hardware.name + " (compute capability " + hardware.compute_capability +
                         "), model.head_dim = " + std::to_string(model.head_dim),

@@ -24,6 +24,20 @@ std::chrono::duration<double> steady_to_calendar() {
   return difference;
 }
 
+std::string text_of(const CommCall& call) {
+  if (call.kind != CallKind::kExchange) return label_of(call).what();
+  const auto half = [&](const char* way, int rank, const Tensor& tensor) {
+    const std::string named = label_of_half(call, tensor).what();  // "exchange of f32 [10]"
+    return std::string(way) + std::to_string(rank) + named.substr(named.find(' '));
+  };
+  std::string text = "exchange";
+  if (call.sent.has_value()) text += half(" to rank ", call.destination, call.sent);
+  if (call.received.has_value()) {
+    text += (call.sent.has_value() ? "," : "") + half(" from rank ", call.source, call.received);
+  }
+  return text;
+}
+
 }  // namespace
 
 CallRecord::CallRecord(size_t capacity)
@@ -33,6 +47,7 @@ void CallRecord::add(const CommCall& call, const CallPlace& place, size_t lane) 
   const std::lock_guard lock(mutex_);
   ring_[static_cast<size_t>(call.number) % ring_.size()] = {
       .label = label_of(call),
+      .what = text_of(call),
       .group = place.group,
       .bytes = std::max({call.data.bytes(), call.sent.bytes(), call.received.bytes()}),
       .lane = lane,

@@ -20,6 +20,7 @@ struct RecordedCall {
   static constexpr double kNever = std::numeric_limits<double>::quiet_NaN();
 
   CallLabel label;
+  std::string what;   ///< "all_reduce (sum) of f32 [10]", "exchange to rank 2 of f32 [10], from rank 0 of f32 [10]"
   std::string group;  ///< "ranks 1 and 3"; empty: all
   int64_t bytes = 0;  ///< of the whole, of an exchange the longer half
   size_t lane = 0;

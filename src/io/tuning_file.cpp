@@ -73,7 +73,7 @@ void add_to_tuning_file(const fs::path& path, const std::string& search, const T
   }
   if (!is_new) return;
   std::error_code error;
-  fs::create_directories(path.parent_path(), error);
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
   if (error) throw IoError(path.parent_path().string(), "cannot be made", error.message(), "a folder");
   write_text_file(path, nlohmann::json(known).dump(1) + "\n");
 }

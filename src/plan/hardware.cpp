@@ -3,8 +3,10 @@
 
 #include <cctype>
 #include <cmath>
+#include <regex>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/nearest.h"
 #include "plan/row_text.h"
 
@@ -294,15 +296,12 @@ std::optional<bool> Hardware::runs_fp8_attention() const {
 }
 
 void Hardware::validate() const {
-  const size_t point = compute_capability.find('.');
-  const auto is_digits = [](std::string_view text) {
-    return !text.empty() && text.size() <= 3 && text.find_first_not_of("0123456789") == text.npos;
-  };
-  const std::string_view capability = compute_capability;
-  const bool is_capability =
-      point != std::string::npos && is_digits(capability.substr(0, point)) && is_digits(capability.substr(point + 1));
-  if (!capability.empty() && capability != "none" && !is_capability) {
-    throw ConfigError("hardware.compute_capability", "is no compute capability", '"' + compute_capability + '"',
+  static const std::regex kCapability("[1-9][0-9]?\\.[0-9]");
+  const bool is_stated = !compute_capability.empty() && compute_capability != "none";
+  // Long texts are not for regular expressions, which recurse.
+  if (is_stated && (compute_capability.size() > 4 || !std::regex_match(compute_capability, kCapability))) {
+    throw ConfigError("hardware.compute_capability", "is no compute capability",
+                      json_string(compute_capability.substr(0, 40)),
                       "such as \"9.0\", \"none\" for another maker's device, or \"\" where it is not known");
   }
   const auto need = [&](const char* key, double value) {

@@ -469,7 +469,7 @@ void DistributionSection::visit(Fields& fields) {
   fields.add({.path = "record_calls",
               .value = &record_calls,
               .help = "Each rank keeps so many of its last calls, with when they were issued, made and waited for, and "
-                      "leaves them in calls/rank-N.jsonl when the run ends or fails. Not over NCCL.",
+                      "leaves them in calls/rank-R.jsonl when the run ends or fails. Not over NCCL.",
               .unit = "calls",
               .range = between(0, 1 << 16)});
   fields.add({.path = "at_one_rank",

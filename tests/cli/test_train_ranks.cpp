@@ -219,6 +219,18 @@ TEST(TrainRanks, EachLeavesARecordOfItsLastCallsInWhichThoseOfAllMeet) {
     EXPECT_TRUE(contains(lines, "\"what\": \"reduce_scatter (sum) of f32 [")) << lines;
   }
   EXPECT_EQ(numbers[0], numbers[1]);
+
+  // What ended is not written over by a start that is refused, nor by one that has nothing to do.
+  const std::string before = run.text("out/calls/rank-0.jsonl");
+  const ProgramResult refused =
+      run.train({"--gpus=2", "--distribution.record_calls=20", "--out=out", "--optim.lr=0.7"});
+  EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+  const ProgramResult idle = run.train({"--gpus=2", "--distribution.record_calls=20", "--out=out"});
+  EXPECT_EQ(idle.exit_code, 0) << idle.errors;
+  EXPECT_EQ(run.text("out/calls/rank-0.jsonl"), before);
+  const ProgramResult alone = run.train({"--distribution.record_calls=20", "--out=alone"});
+  EXPECT_EQ(alone.exit_code, 0) << alone.errors;
+  EXPECT_FALSE(run.exists("alone/calls"));
 }
 
 TEST(TrainRanks, AFailureOfTheFirstEndsAllWithItsCode) {

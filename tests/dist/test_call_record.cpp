@@ -37,5 +37,29 @@ TEST(CallRecord, KeepsTheLastCallsInTheirOrder) {
   }
 }
 
+TEST(CallRecord, NamesThePartnersOfAnExchange) {
+  CallRecord record(3);
+  float value = 0;
+  const Tensor one{.data = &value, .dtype = DType::kF32, .shape = {1}, .device = Device::kCpu};
+  const auto add = [&](int64_t number, const Tensor& sent, const Tensor& received) {
+    CommCall call = call_of(number, value);
+    call.kind = CallKind::kExchange;
+    call.data = {};
+    call.sent = sent;
+    call.received = received;
+    call.source = 1;
+    call.destination = 2;
+    record.add(call, {}, 0);
+  };
+  add(1, one, one);
+  add(2, one, {});
+  add(3, {}, one);
+  const std::vector<RecordedCall> calls = record.calls();
+  ASSERT_EQ(calls.size(), 3u);
+  EXPECT_EQ(calls[0].what, "exchange to rank 2 of f32 [1], from rank 1 of f32 [1]");
+  EXPECT_EQ(calls[1].what, "exchange to rank 2 of f32 [1]");
+  EXPECT_EQ(calls[2].what, "exchange from rank 1 of f32 [1]");
+}
+
 }  // namespace
 }  // namespace litespark::dist

@@ -23,6 +23,15 @@ TEST(TuningFile, WhatWasAddedIsFoundAgainAndNothingIsLost) {
   EXPECT_EQ(read_tuning_file(path), expected);
 }
 
+TEST(TuningFile, AFileOfTheWorkingFolderNeedsNoFolderOfItsOwn) {
+  const TemporaryFolder folder;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  EXPECT_NO_THROW(add_to_tuning_file("tuning.json", "quick", {{"a", "1"}}));
+  std::filesystem::current_path(before);
+  EXPECT_EQ(read_tuning_file(folder.path() / "tuning.json"), (TuningBySearch{{"quick", {{"a", "1"}}}}));
+}
+
 TEST(TuningFile, AQuickRunTakesWhatAThoroughOneFoundButNotTheOtherWayRound) {
   const TuningBySearch known = {{"quick", {{"a", "1"}, {"b", "2"}}}, {"thorough", {{"b", "3"}}}};
   EXPECT_EQ(usable_choices(known, "quick"), (TuningChoices{{"a", "1"}, {"b", "3"}}));
