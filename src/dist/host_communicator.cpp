@@ -153,7 +153,8 @@ class HostCommunicator::Calls {
   void abort(const std::string& why) {
     {
       const std::lock_guard lock(mutex_);
-      fail("aborted: " + why);
+      // A lane that gives up knows the call and whom it misses, and is about to say so.
+      if (num_giving_up_ == 0) fail("aborted: " + why + under_way_text());
     }
     notify_everybody();
     abort_links(why);
@@ -213,6 +214,14 @@ class HostCommunicator::Calls {
     const auto emptiest = std::min_element(group.lane_bytes.begin(), group.lane_bytes.end());
     *emptiest += call.data.bytes();
     return static_cast<size_t>(emptiest - group.lane_bytes.begin());
+  }
+
+  /// "; under way: all_reduce (sum) of f32 [10], call 5, step 7": the first such call; empty for none. The lock is
+  /// held.
+  std::string under_way_text() const {
+    const auto call = std::find_if(queue_.begin(), queue_.end(),
+                                   [](const Queued& queued) { return queued.has_begun && !queued.is_done; });
+    return call == queue_.end() ? "" : "; under way: " + label_of(call->call).text();
   }
 
   /// Keeps the first failure alone. The lock is held.
@@ -286,6 +295,10 @@ class HostCommunicator::Calls {
   }
 
   void give_up(Queued& failed, const std::string& error, LinkFailure::Cause cause, const std::vector<int>& missed) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++num_giving_up_;
+    }
     const std::string limit = " (a call has " + std::to_string(std::llround(options_.timeout_seconds)) + " s)";
     std::string what = label_of(failed.call).text() + ": ";
     if (cause == LinkFailure::Cause::kTold) {
@@ -351,6 +364,7 @@ class HostCommunicator::Calls {
   std::deque<Queued> queue_;  ///< in the order of issue, from the first that is not done
   int64_t num_done_ = 0;      ///< all calls up to this one
   std::optional<std::string> failure_;
+  int num_giving_up_ = 0;  ///< lanes that have failed: the first one's failure is known soon
   bool is_closing_ = false;
   std::vector<std::unique_ptr<Lane>> lanes_;
 };

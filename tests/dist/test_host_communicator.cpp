@@ -317,6 +317,42 @@ TEST(HostCommunicator, WhoMissesARankHearsWhyThatOneGivesUpOnWhicheverLaneItIsTo
   }
 }
 
+// The rendezvous may notice that somebody closes a connection while a lane still hears who was lost first.
+TEST(HostCommunicator, WhatALaneFoundStandsBeforeALossThatIsToldMeanwhile) {
+  auto first = std::make_unique<MissingLink>();
+  auto second = std::make_unique<MissingLink>();
+  second->failure = LinkFailure::late(std::array{1});
+  second->before_failure = first->has_begun.get_future();
+  const MissingLink& failing = *second;
+  std::vector<std::unique_ptr<Link>> links;
+  links.push_back(std::move(first));
+  links.push_back(std::move(second));
+  HostCommunicator communicator(std::move(links), {.timeout_seconds = 9});
+  std::array<float, 2> values = {};
+  communicator.broadcast(one_float(values[0]), 1);
+  const CommTicket last = communicator.broadcast(one_float(values[1]), 1);
+  while (!failing.is_announced) std::this_thread::yield();
+  communicator.abort("rank 2 closed the connection");
+  const std::string text = error_text<CommError>([&] { communicator.wait(last); });
+  EXPECT_TRUE(contains(text, "call 2, step 0: no word from rank 1 before the deadline")) << text;
+  EXPECT_FALSE(contains(text, "closed the connection")) << text;
+}
+
+TEST(HostCommunicator, AnAbortNamesTheCallThatWasUnderWay) {
+  auto only = std::make_unique<MissingLink>();
+  std::future<void> has_begun = only->has_begun.get_future();
+  HostCommunicator communicator(std::move(only), {});
+  float value = 0;
+  communicator.set_step(7);
+  const CommTicket ticket = communicator.broadcast(one_float(value), 1);
+  has_begun.wait();
+  communicator.abort("rank 1 closed the connection");
+  const std::string text = error_text<CommError>([&] { communicator.wait(ticket); });
+  EXPECT_TRUE(contains(
+      text, "aborted: rank 1 closed the connection; under way: broadcast from rank 1 of f32 [1], call 1, step 7"))
+      << text;
+}
+
 /// Writes down when it is left.
 struct LeavingLink final : Link {
   LeavingLink(std::string lane, std::vector<std::string>& notes) : lane_(std::move(lane)), notes_(notes) {}
