@@ -101,7 +101,7 @@ std::shared_ptr<gloo::rendezvous::Context> connect_mesh(Rendezvous& rendezvous, 
                                                         const std::string& secret,
                                                         std::shared_ptr<gloo::transport::Device> device,
                                                         Deadline deadline) {
-  const auto mesh = std::make_shared<gloo::rendezvous::Context>(rendezvous.place().rank, rendezvous.place().size);
+  auto mesh = std::make_shared<gloo::rendezvous::Context>(rendezvous.place().rank, rendezvous.place().size);
   try {
     mesh->setTimeout(left_until(deadline));
     RendezvousStore store(rendezvous, "gloo/" + name + "/", deadline);
