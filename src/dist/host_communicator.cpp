@@ -153,8 +153,8 @@ class HostCommunicator::Calls {
   void abort(const std::string& why) {
     {
       const std::lock_guard lock(mutex_);
-      // A lane that gives up knows the call and whom it misses, and is about to say so.
-      if (num_giving_up_ == 0) fail("aborted: " + why + under_way_text());
+      // A lane that gives up knows the call and whom it misses, and still hears of others.
+      fail(found_ ? *found_ : "aborted: " + why + under_way_text());
     }
     notify_everybody();
     abort_links(why);
@@ -295,10 +295,6 @@ class HostCommunicator::Calls {
   }
 
   void give_up(Queued& failed, const std::string& error, LinkFailure::Cause cause, const std::vector<int>& missed) {
-    {
-      const std::lock_guard lock(mutex_);
-      ++num_giving_up_;
-    }
     const std::string limit = " (a call has " + std::to_string(std::llround(options_.timeout_seconds)) + " s)";
     std::string what = label_of(failed.call).text() + ": ";
     if (cause == LinkFailure::Cause::kTold) {
@@ -307,6 +303,10 @@ class HostCommunicator::Calls {
       what += own.empty() ? error + limit : own + limit + "; " + error;
     } else {
       what += error + limit;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (!found_) found_ = what;
     }
     announce_failure(what, failed.lane);
     what += heard_of(missed);
@@ -361,10 +361,10 @@ class HostCommunicator::Calls {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Group>> groups_;
-  std::deque<Queued> queue_;  ///< in the order of issue, from the first that is not done
-  int64_t num_done_ = 0;      ///< all calls up to this one
+  std::deque<Queued> queue_;          ///< in the order of issue, from the first that is not done
+  int64_t num_done_ = 0;              ///< all calls up to this one
+  std::optional<std::string> found_;  ///< by the first lane that failed, before it has heard of others
   std::optional<std::string> failure_;
-  int num_giving_up_ = 0;  ///< lanes that have failed: the first one's failure is known soon
   bool is_closing_ = false;
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
