@@ -80,7 +80,8 @@ TEST(Hardware, AComputeCapabilityIsTwoNumbersOrNone) {
     hardware.compute_capability = sound;
     EXPECT_NO_THROW(hardware.validate()) << sound;
   }
-  for (const char* wrong : {"9", "-9.0", "9.0.1", "nan", "sm_90", "9.", ".0", "1e9", " 9.0", "12345.0", "09.0", "9.00", "0.0", "100.0"}) {
+  for (const char* wrong :
+       {"9", "-9.0", "9.0.1", "nan", "sm_90", "9.", ".0", "1e9", " 9.0", "12345.0", "09.0", "9.00", "0.0", "100.0"}) {
     hardware.compute_capability = wrong;
     const std::string text = error_text<ConfigError>([&] { hardware.validate(); });
     EXPECT_NE(text.find("hardware.compute_capability"), std::string::npos) << wrong << ": " << text;
