@@ -27,7 +27,7 @@ std::string moment_text(double seconds) {
 std::string calls_json(const std::vector<dist::RecordedCall>& calls) {
   std::string lines;
   for (const dist::RecordedCall& call : calls) {
-    lines += "{\"call\": " + std::to_string(call.label.number) + ", \"step\": " + std::to_string(call.label.step) +
+    lines += "{\"call\": " + std::to_string(call.number) + ", \"step\": " + std::to_string(call.step) +
              ", \"what\": " + json_string(call.what) + ", \"group\": " + json_string(call.group) +
              ", \"bytes\": " + std::to_string(call.bytes) + ", \"lane\": " + std::to_string(call.lane) +
              ", \"issued\": " + moment_text(call.issued) + ", \"begun\": " + moment_text(call.begun) +
@@ -51,7 +51,7 @@ CallRecordFile::~CallRecordFile() {
   try {
     const std::vector<dist::RecordedCall> calls = record_->calls();
     // Before its first step a start may still be refused, and what an earlier one left must stay.
-    if (std::none_of(calls.begin(), calls.end(), [](const auto& call) { return call.label.step > 0; })) return;
+    if (std::none_of(calls.begin(), calls.end(), [](const auto& call) { return call.step > 0; })) return;
     std::filesystem::create_directories(path_.parent_path());
     write_text_file(path_, calls_json(calls));
   } catch (const std::exception& error) {

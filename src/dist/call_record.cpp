@@ -46,7 +46,8 @@ CallRecord::CallRecord(size_t capacity)
 void CallRecord::add(const CommCall& call, const CallPlace& place, size_t lane) {
   const std::lock_guard lock(mutex_);
   ring_[static_cast<size_t>(call.number) % ring_.size()] = {
-      .label = label_of(call),
+      .number = call.number,
+      .step = call.step,
       .what = text_of(call),
       .group = place.group,
       .bytes = std::max({call.data.bytes(), call.sent.bytes(), call.received.bytes()}),
@@ -58,16 +59,16 @@ std::vector<RecordedCall> CallRecord::calls() const {
   const std::lock_guard lock(mutex_);
   std::vector<RecordedCall> calls;
   std::copy_if(ring_.begin(), ring_.end(), std::back_inserter(calls),
-               [](const RecordedCall& call) { return call.label.number > 0; });
+               [](const RecordedCall& call) { return call.number > 0; });
   std::sort(calls.begin(), calls.end(),
-            [](const RecordedCall& a, const RecordedCall& b) { return a.label.number < b.label.number; });
+            [](const RecordedCall& a, const RecordedCall& b) { return a.number < b.number; });
   return calls;
 }
 
 void CallRecord::mark(int64_t number, double RecordedCall::*moment) {
   const std::lock_guard lock(mutex_);
   RecordedCall& call = ring_[static_cast<size_t>(number) % ring_.size()];
-  if (call.label.number == number) call.*moment = now();
+  if (call.number == number) call.*moment = now();
 }
 
 double CallRecord::now() const {

@@ -19,7 +19,8 @@ namespace litespark::dist {
 struct RecordedCall {
   static constexpr double kNever = std::numeric_limits<double>::quiet_NaN();
 
-  CallLabel label;
+  int64_t number = 0;  ///< counts the calls of a communicator from 1; 0: none
+  int64_t step = 0;
   std::string what;   ///< "all_reduce (sum) of f32 [10]", "exchange to rank 2 of f32 [10], from rank 0 of f32 [10]"
   std::string group;  ///< "ranks 1 and 3"; empty: all
   int64_t bytes = 0;  ///< of the whole, of an exchange the longer half

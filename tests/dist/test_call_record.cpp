@@ -27,8 +27,9 @@ TEST(CallRecord, KeepsTheLastCallsInTheirOrder) {
   ASSERT_EQ(calls.size(), 3u);
   for (size_t i = 0; i < calls.size(); ++i) {
     const auto number = static_cast<int64_t>(3 + i);
-    EXPECT_EQ(calls[i].label.text(),
-              "all_reduce (sum) of f32 [1], call " + std::to_string(number) + ", step " + std::to_string(10 * number));
+    EXPECT_EQ(calls[i].what, "all_reduce (sum) of f32 [1]");
+    EXPECT_EQ(calls[i].number, number);
+    EXPECT_EQ(calls[i].step, 10 * number);
     EXPECT_EQ(calls[i].group, "ranks 1 and 3");
     EXPECT_EQ(calls[i].bytes, 4);
     EXPECT_EQ(calls[i].lane, static_cast<size_t>(number % 2));

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -85,7 +86,7 @@ TEST(HostCommunicator, ItsRecordSaysWhenACallWasIssuedMadeAndWaitedForAndWhichOn
   const std::vector<RecordedCall> calls = record->calls();
   ASSERT_EQ(calls.size(), 3u);
   for (const RecordedCall& call : calls) {
-    EXPECT_EQ(call.label.step, 7);
+    EXPECT_EQ(call.step, 7);
     EXPECT_LE(call.issued, call.begun);
   }
   for (size_t i = 0; i < 2; ++i) EXPECT_LE(calls[i].begun, calls[i].ended);
@@ -263,8 +264,10 @@ struct Failure {
   std::vector<std::string> announced;  ///< on each lane
 };
 
-/// Of two calls under way at once, of which the second fails.
-Failure failure_of_second(std::unique_ptr<MissingLink> first, std::unique_ptr<MissingLink> second) {
+/// Of two calls under way at once, of which the second fails; `meanwhile` may do something beside it.
+Failure failure_of_second(
+    std::unique_ptr<MissingLink> first, std::unique_ptr<MissingLink> second,
+    const std::function<void(HostCommunicator&, const MissingLink& second)>& meanwhile = [](auto&, auto&) {}) {
   second->before_failure = first->has_begun.get_future();
   const std::array<const MissingLink*, 2> lanes = {first.get(), second.get()};
   std::vector<std::unique_ptr<Link>> links;
@@ -274,6 +277,7 @@ Failure failure_of_second(std::unique_ptr<MissingLink> first, std::unique_ptr<Mi
   std::array<float, 2> values = {};
   communicator.broadcast(one_float(values[0]), 1);
   const CommTicket last = communicator.broadcast(one_float(values[1]), 1);
+  meanwhile(communicator, *lanes[1]);
   const std::string text = error_text<CommError>([&] { communicator.wait(last); });
   return {.text = text, .announced = {lanes[0]->announced, lanes[1]->announced}};
 }
@@ -319,23 +323,15 @@ TEST(HostCommunicator, WhoMissesARankHearsWhyThatOneGivesUpOnWhicheverLaneItIsTo
 
 // The rendezvous may notice that somebody closes a connection while a lane still hears who was lost first.
 TEST(HostCommunicator, WhatALaneFoundStandsBeforeALossThatIsToldMeanwhile) {
-  auto first = std::make_unique<MissingLink>();
   auto second = std::make_unique<MissingLink>();
   second->failure = LinkFailure::late(std::array{1});
-  second->before_failure = first->has_begun.get_future();
-  const MissingLink& failing = *second;
-  std::vector<std::unique_ptr<Link>> links;
-  links.push_back(std::move(first));
-  links.push_back(std::move(second));
-  HostCommunicator communicator(std::move(links), {.timeout_seconds = 9});
-  std::array<float, 2> values = {};
-  communicator.broadcast(one_float(values[0]), 1);
-  const CommTicket last = communicator.broadcast(one_float(values[1]), 1);
-  while (!failing.is_announced) std::this_thread::yield();
-  communicator.abort("rank 2 closed the connection");
-  const std::string text = error_text<CommError>([&] { communicator.wait(last); });
-  EXPECT_TRUE(contains(text, "call 2, step 0: no word from rank 1 before the deadline")) << text;
-  EXPECT_FALSE(contains(text, "closed the connection")) << text;
+  const Failure failure = failure_of_second(std::make_unique<MissingLink>(), std::move(second),
+                                            [](HostCommunicator& communicator, const MissingLink& failing) {
+                                              while (!failing.is_announced) std::this_thread::yield();
+                                              communicator.abort("rank 2 closed the connection");
+                                            });
+  EXPECT_TRUE(contains(failure.text, "call 2, step 0: no word from rank 1 before the deadline")) << failure.text;
+  EXPECT_FALSE(contains(failure.text, "closed the connection")) << failure.text;
 }
 
 TEST(HostCommunicator, AnAbortNamesTheCallThatWasUnderWay) {

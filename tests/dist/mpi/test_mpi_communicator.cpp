@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "dist/mpi/mpi_communicator.h"
 #include "rank_processes.h"
-#include "support/error_text.h"
+#include "stopped_rank.h"
 #include "support/temporary_folder.h"
 
 namespace litespark {
@@ -18,12 +18,6 @@ using test::RankProcesses;
 std::vector<std::string> mpirun(int size, const std::string& task, const std::string& folder = "") {
   return {"mpirun", "--allow-run-as-root", "--oversubscribe",  "--bind-to", "none", "--mca", "btl", "self,vader,tcp",
           "-np",    std::to_string(size),  LITESPARK_MPI_RANK, task,        folder};
-}
-
-size_t times(const std::string& output, const std::string& text) {
-  size_t found = 0;
-  for (size_t at = 0; (at = output.find(text, at)) != std::string::npos; ++at) ++found;
-  return found;
 }
 
 class MpiConformance : public testing::TestWithParam<int> {};
@@ -39,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, MpiConformance, testing::Values(1, 2, 3, 4), tes
 TEST(MpiCommunicator, RanksEndEveryFaultInAnErrorThatNamesIt) {
   RankProcesses job({mpirun(3, "faults")});
   ASSERT_TRUE(job.await_ends(120));
-  EXPECT_EQ(times(job.output(0), "all faults were found"), 3u) << job.output(0);
+  EXPECT_EQ(test::times(job.output(0), "all faults were found"), 3u) << job.output(0);
   EXPECT_EQ(job.exit_code(0), 0) << job.output(0);
 }
 
@@ -68,20 +62,7 @@ TEST(MpiCommunicator, AKilledRankEndsTheJob) {
 
 // fault:B5
 TEST(MpiCommunicator, AStoppedRankEndsAllCallsUnderWayAndItsLateMessagesReachNoMemory) {
-  const test::TemporaryFolder folder;
-  RankProcesses job({mpirun(3, "under_way", folder.path().string())});
-  ASSERT_TRUE(job.await_text(0, "step 5", 60));
-  const std::map<int, int> processes = test::processes_of(job.output(0));
-  ASSERT_EQ(processes.size(), 3u) << job.output(0);
-  kill(processes.at(2), SIGSTOP);
-  ASSERT_TRUE(job.await_text(0, "failed", 30)) << job.output(0);
-  kill(processes.at(2), SIGCONT);
-  ASSERT_TRUE(job.await_ends(60));
-  EXPECT_EQ(job.exit_code(0), static_cast<int>(ExitCode::kPeerLost));
-  EXPECT_TRUE(test::is_missed(job.output(0), 2)) << job.output(0);
-  EXPECT_GE(test::named_step(job.output(0)), 5) << job.output(0);
-  EXPECT_EQ(times(job.output(0), "memory: untouched"), 3u) << job.output(0);
-  EXPECT_FALSE(contains(job.output(0), "written to")) << job.output(0);
+  test::expect_late_messages_reach_no_memory(mpirun);
 }
 
 // fault:B4

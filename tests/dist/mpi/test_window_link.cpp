@@ -8,8 +8,8 @@
 #include "core/error.h"
 #include "dist/mpi/window_link.h"
 #include "rank_processes.h"
+#include "stopped_rank.h"
 #include "support/error_text.h"
-#include "support/temporary_folder.h"
 
 namespace litespark {
 namespace {
@@ -50,20 +50,7 @@ TEST(WindowLink, AStoppedRankEndsTheOthersAtTheDeadlineWhoNameIt) {
 
 // fault:B5
 TEST(WindowLink, AStoppedRankEndsAllCallsUnderWayAndItsLateMessagesReachNoMemory) {
-  const test::TemporaryFolder folder;
-  RankProcesses job({mpirun(3, "under_way", folder.path().string())});
-  ASSERT_TRUE(job.await_text(0, "step 5", 60));
-  const std::map<int, int> processes = test::processes_of(job.output(0));
-  ASSERT_EQ(processes.size(), 3u) << job.output(0);
-  kill(processes.at(2), SIGSTOP);
-  ASSERT_TRUE(job.await_text(0, "failed", 30)) << job.output(0);
-  kill(processes.at(2), SIGCONT);
-  ASSERT_TRUE(job.await_ends(60));
-  EXPECT_EQ(job.exit_code(0), static_cast<int>(ExitCode::kPeerLost));
-  EXPECT_TRUE(test::is_missed(job.output(0), 2)) << job.output(0);
-  EXPECT_GE(test::named_step(job.output(0)), 5) << job.output(0);
-  EXPECT_TRUE(contains(job.output(0), "memory: untouched")) << job.output(0);
-  EXPECT_FALSE(contains(job.output(0), "written to")) << job.output(0);
+  test::expect_late_messages_reach_no_memory(mpirun);
 }
 
 }  // namespace
