@@ -62,6 +62,11 @@ void check_contract(const op::AttentionForward<Tensor>& op) {
   check_uniform(check, op.shape, rows);
   if (op.scratch.has_value()) check.dtype("scratch", op.scratch, {DType::kU8});
   check_abs_max(check, op.abs_max);
+  check_angles(check, op.shape, op.table, op.positions, rows);
+  check.that(op.table.has_value() == op.turned.has_value(), "turned does not come together with table");
+  if (!op.turned.has_value()) return;
+  check.same_dtype("turned", op.turned, op.qkv);
+  check.matrix("turned", op.turned, rows, qkv_width(op.shape));
 }
 
 void check_contract(const op::AttentionBackward<Tensor>& op) {
@@ -81,6 +86,8 @@ void check_contract(const op::AttentionBackward<Tensor>& op) {
   check_documents(check, op.shape, op.offsets, op.num_documents);
   check_uniform(check, op.shape, rows);
   if (op.scratch.has_value()) check.dtype("scratch", op.scratch, {DType::kU8});
+  check_angles(check, op.shape, op.table, op.positions, rows);
+  check_abs_max(check, op.abs_max);
 }
 
 void check_contract(const op::AttentionPartForward<Tensor>& op) {

@@ -38,6 +38,18 @@ inline void check_statistics(const OpCheck& check, const Tensor& log_sum_exp, in
   check.matrix("log_sum_exp", log_sum_exp, rows == 0 ? 0 : num_heads, rows);
 }
 
+/// Rotary angles of `rows` tokens, both tensors or neither.
+inline void check_angles(const OpCheck& check, const op::AttentionShape& shape, const Tensor& table,
+                         const Tensor& positions, int64_t rows) {
+  check.that(table.has_value() == positions.has_value(), "table and positions do not come together");
+  if (!table.has_value()) return;
+  check.that(shape.head_dim % 2 == 0, "head_dim is odd");
+  check.dtype("table", table, {DType::kF32, DType::kBF16, DType::kF16});
+  check.matrix("table", table, table.rows(), shape.head_dim);
+  check.dtype("positions", positions, {DType::kI32});
+  check.elements("positions", positions, rows);
+}
+
 inline void check_abs_max(const OpCheck& check, const Tensor& abs_max) {
   if (!abs_max.has_value()) return;
   check.dtype("abs_max", abs_max, {DType::kF32});

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "reference/attention.h"
+#include "reference/rope.h"
 #include "support/op_case.h"
 
 namespace litespark::test {
@@ -23,6 +25,7 @@ struct AttentionCase {
   double magnitude = 1;  ///< of the values in qkv
   bool has_alibi = false;
   std::vector<int> off_heads = {};
+  std::optional<DType> angles = {};  ///< of a table by which q and k are turned, and their gradients back
 
   int64_t document_rows() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
   int64_t rows() const { return document_rows() + tail_rows; }
@@ -35,6 +38,7 @@ struct AttentionCase {
                        std::string(dtype_name(dtype)) + ", lengths";
     for (const int length : lengths) text += " " + std::to_string(length);
     for (const int head : off_heads) text += (head == off_heads[0] ? ", without heads " : " ") + std::to_string(head);
+    if (angles) text += ", turned by angles in " + std::string(dtype_name(*angles));
     return text;
   }
 
@@ -74,7 +78,26 @@ struct AttentionCase {
             .state = {}};
   }
 
+  /// Gives `test` the angles of random positions.
+  template <class Op>
+  void add_angles(OpCase<Op>& test, uint64_t seed) const {
+    if (!angles) return;
+    constexpr int64_t kPositions = 300;
+    test.op.table = shape_only(*angles, {kPositions, dim});
+    test.op.positions = shape_only(DType::kI32, {rows()});
+    std::vector<double>& table = test.inputs.tensors["table"] = reference::rope_table(kPositions, dim, 10000.0);
+    for (double& value : table) value = round_to(*angles, round_to(DType::kF32, value));
+    test.inputs.tensors["positions"] = random_integers(rows(), seed, kPositions);
+  }
+
   OpCase<op::AttentionForward<Tensor>> forward(uint64_t seed) const {
+    OpCase<op::AttentionForward<Tensor>> test = unturned_forward(seed);
+    add_angles(test, seed + 200);
+    if (angles) test.op.turned = test.op.qkv;
+    return test;
+  }
+
+  OpCase<op::AttentionForward<Tensor>> unturned_forward(uint64_t seed) const {
     return {.name = name(),
             .op = {.out = shape_only(dtype, {rows(), out_columns()}),
                    .log_sum_exp = shape_only(DType::kF32, {heads, rows()}),
@@ -89,24 +112,26 @@ struct AttentionCase {
 
   /// The forward's outputs are those of the fp64 reference, rounded.
   OpCase<op::AttentionBackward<Tensor>> backward(uint64_t seed) const {
-    const auto before = forward(seed);
+    const auto before = unturned_forward(seed);
     Values values = before.inputs;
     for (const auto& [key, output] : reference::evaluate<double>(before.op, before.inputs).tensors) {
       std::vector<double>& rounded = values.tensors[key];
       for (const double value : output) rounded.push_back(round_to(key == "out" ? dtype : DType::kF32, value));
     }
     values.tensors["dout"] = random_normal(dtype, rows() * out_columns(), seed + 100);
-    return {.name = name(),
-            .op = {.dqkv = shape_only(dtype, {rows(), qkv_columns()}),
-                   .dout = shape_only(dtype, {rows(), out_columns()}),
-                   .qkv = before.op.qkv,
-                   .out = before.op.out,
-                   .log_sum_exp = before.op.log_sum_exp,
-                   .offsets = before.op.offsets,
-                   .num_documents = before.op.num_documents,
-                   .scratch = {},
-                   .shape = shape()},
-            .inputs = values};
+    OpCase<op::AttentionBackward<Tensor>> test{.name = name(),
+                                               .op = {.dqkv = shape_only(dtype, {rows(), qkv_columns()}),
+                                                      .dout = shape_only(dtype, {rows(), out_columns()}),
+                                                      .qkv = before.op.qkv,
+                                                      .out = before.op.out,
+                                                      .log_sum_exp = before.op.log_sum_exp,
+                                                      .offsets = before.op.offsets,
+                                                      .num_documents = before.op.num_documents,
+                                                      .scratch = {},
+                                                      .shape = shape()},
+                                               .inputs = values};
+    add_angles(test, seed + 200);
+    return test;
   }
 };
 
@@ -139,7 +164,10 @@ inline std::vector<AttentionCase> attention_cases() {
       {.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {97, 3}, .tail_rows = 2, .off_heads = {1, 3, 4, 5}},
       {.heads = 20, .kv_heads = 2, .dim = 8, .lengths = {130}, .has_alibi = true, .off_heads = {0, 8, 11}},
       {.heads = 4, .kv_heads = 2, .dim = 33, .window = 90, .lengths = {600, 20}, .tail_rows = 1, .off_heads = {0, 2}},
-      {.heads = 2, .kv_heads = 2, .dim = 64, .lengths = {64, 64}, .off_heads = {0, 1}}};
+      {.heads = 2, .kv_heads = 2, .dim = 64, .lengths = {64, 64}, .off_heads = {0, 1}},
+      {.heads = 6, .kv_heads = 2, .dim = 16, .lengths = {97, 3}, .tail_rows = 2, .angles = DType::kF32},
+      {.heads = 2, .kv_heads = 1, .dim = 34, .window = 40, .lengths = {150}, .angles = DType::kBF16},
+      {.heads = 4, .kv_heads = 2, .dim = 32, .lengths = {64, 64}, .off_heads = {1}, .angles = DType::kF16}};
   const size_t count = cases.size();
   for (size_t i = 0; i < count; ++i) {
     cases.push_back(cases[i]);

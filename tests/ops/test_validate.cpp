@@ -92,13 +92,17 @@ std::vector<ValidOp> matmul_and_attention_ops() {
        {"remainder"},
        {"packed", "weight", "scratch"}},
       {op::Rope<Tensor>{qkv, f32({10, kDim}), i32({kTokens}), f32({1}), 6, 8, kDim}, {"abs_max"}, {}},
+      {op::AttentionForward<Tensor>{
+           out, f32({kHeads, kTokens}), qkv, i32({4}), i32({1}), bytes(9), f32({1}), {}, {}, {}, attention_shape()},
+       {"scratch", "abs_max"},
+       {"scratch"}},
       {op::AttentionForward<Tensor>{out, f32({kHeads, kTokens}), qkv, i32({4}), i32({1}), bytes(9), f32({1}),
-                                    attention_shape()},
+                                    f32({10, kDim}), i32({kTokens}), qkv, attention_shape()},
        {"scratch", "abs_max"},
        {"scratch"}},
       {op::AttentionBackward<Tensor>{qkv, out, qkv, out, f32({kHeads, kTokens}), i32({4}), i32({1}), bytes(9),
-                                     attention_shape()},
-       {"scratch"},
+                                     f32({10, kDim}), i32({kTokens}), f32({1}), attention_shape()},
+       {"scratch", "abs_max"},
        {"scratch"}},
       {op::AttentionPartForward<Tensor>{f32({kTokens, kHeads * kDim}), f32({kHeads, kTokens}), qkv,
                                         half({kTokens, 2 * kKvHeads * kDim}), i32({4}), i32({1}), bytes(9),
@@ -332,8 +336,8 @@ TEST(Validate, RefusesScalarsThatContradict) {
   op::Rope<Tensor> many = rope;
   many.num_rotated_heads = 9;
   EXPECT_NE(message_of(many).find("num_rotated_heads"), std::string::npos);
-  op::AttentionForward<Tensor> attention{half({6, 32}),    f32({4, 6}), half({6, 64}), i32({4}), i32({1}), {}, {},
-                                         attention_shape()};
+  op::AttentionForward<Tensor> attention{
+      half({6, 32}), f32({4, 6}), half({6, 64}), i32({4}), i32({1}), {}, {}, {}, {}, {}, attention_shape()};
   attention.shape.uniform = true;
   EXPECT_NE(message_of(attention).find("uniform"), std::string::npos);
   op::AttentionForwardFp8<Tensor> on_fp8{half({6, 32}),

@@ -5,11 +5,21 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <type_traits>
 
 #include "reference/real.h"
+#include "reference/rope.h"
 
 namespace litespark::reference {
 namespace {
+
+/// What stands between attention and the turn before or behind it: the plain way are two ops, which store.
+template <class Real>
+std::vector<double> stored(DType dtype, std::vector<double> values) {
+  if (std::is_same_v<Real, double>) return values;
+  for (double& value : values) value = test::round_to(dtype, value);
+  return values;
+}
 
 /// Element d of head h in row n of a matrix with `heads` heads of `dim`.
 struct HeadIndex {
@@ -135,6 +145,13 @@ std::vector<size_t> context_rows(int ranks, int rank, size_t num_tokens) {
 
 template <class Real>
 test::Values evaluate(const op::AttentionForward<Tensor>& op, const test::Values& in) {
+  if (op.table.has_value()) {
+    test::Values turned = in;
+    turned.tensors["qkv"] = stored<Real>(op.qkv.dtype, evaluate<Real>(op::turn_of(op, op.qkv, false), in).at("qkv"));
+    op::AttentionForward<Tensor> without = op;
+    without.table = {};
+    return evaluate<Real>(without, turned);
+  }
   const Heads heads(op.shape);
   const std::vector<Real> qkv = as_real<Real>(in.at("qkv"));
   const size_t tokens = qkv.size() / (heads.qkv.heads * heads.dim);
@@ -200,7 +217,13 @@ test::Values evaluate(const op::AttentionBackward<Tensor>& op, const test::Value
       }
     }
   });
-  return {.tensors = {{"dqkv", as_double(dqkv)}}, .state = in.state};
+  test::Values result = {.tensors = {{"dqkv", as_double(dqkv)}}, .state = in.state};
+  if (op.table.has_value()) {
+    test::Values turned = in;
+    turned.tensors["qkv"] = stored<Real>(op.dqkv.dtype, result.at("dqkv"));
+    result.tensors["dqkv"] = evaluate<Real>(op::turn_of(op, op.dqkv, true), turned).at("qkv");
+  }
+  return result;
 }
 
 // All keys at once: those of this part, and what was seen before as one more of that weight and value.

@@ -117,10 +117,14 @@ struct AttentionShape {
 /// D]; offsets [max_documents + 1] i32: document d is rows offsets[d] .. offsets[d+1]; num_documents [1] i32. Rows past
 /// the last document are written as 0. scratch: bytes the backend asks for, may be absent. abs_max [1] f32, when
 /// present, is raised to max |out| as op::AbsMax does.
+///
+/// table and positions, when present, are those of op::Rope: q and k are turned as they are read, and qkv stays as it
+/// is. turned then is a tensor like qkv, for backends whose kernels need a turned copy; others leave it alone.
 template <class T>
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
   T out, log_sum_exp, qkv, offsets, num_documents, scratch, abs_max;
+  T table = {}, positions = {}, turned = {};
   AttentionShape shape;
 
   template <class F>
@@ -132,16 +136,22 @@ struct AttentionForward {
                                                         .num_documents = f.in("num_documents", num_documents),
                                                         .scratch = f.out("scratch", scratch),
                                                         .abs_max = f.inout("abs_max", abs_max),
+                                                        .table = f.in("table", table),
+                                                        .positions = f.in("positions", positions),
+                                                        .turned = f.out("turned", turned),
                                                         .shape = shape};
   }
 };
 
 /// Gradient of AttentionForward with scores recomputed tile by tile. dqkv [N, (H + 2 K) D] is overwritten (rows past
-/// the last document with 0).
+/// the last document with 0). qkv holds q and k as they were multiplied. table and positions, when present, are those
+/// by which op::Rope had turned them, and dq and dk are turned back: the gradient of what was turned, rounded once where
+/// the kernel itself turns. abs_max [1] f32, when present, is raised to max |dqkv| as op::AbsMax does.
 template <class T>
 struct AttentionBackward {
   static constexpr std::string_view kName = "attention_backward";
   T dqkv, dout, qkv, out, log_sum_exp, offsets, num_documents, scratch;
+  T table = {}, positions = {}, abs_max = {};
   AttentionShape shape;
 
   template <class F>
@@ -154,9 +164,26 @@ struct AttentionBackward {
                                                          .offsets = f.in("offsets", offsets),
                                                          .num_documents = f.in("num_documents", num_documents),
                                                          .scratch = f.out("scratch", scratch),
+                                                         .table = f.in("table", table),
+                                                         .positions = f.in("positions", positions),
+                                                         .abs_max = f.inout("abs_max", abs_max),
                                                          .shape = shape};
   }
 };
+
+/// The turn of q and k as an op by itself, before AttentionForward or, with its abs_max, behind AttentionBackward.
+template <class Op, class T>
+Rope<T> turn_of(const Op& op, const T& qkv, bool inverse) {
+  const AttentionShape& shape = op.shape;
+  return {.qkv = qkv,
+          .table = op.table,
+          .positions = op.positions,
+          .abs_max = inverse ? op.abs_max : T{},
+          .num_rotated_heads = shape.num_heads + shape.num_kv_heads,
+          .num_heads_total = shape.num_heads + 2 * shape.num_kv_heads,
+          .head_dim = shape.head_dim,
+          .inverse = inverse};
+}
 
 /// Which of the 2 R equal chunks of a micro-batch's N rows one of R context ranks holds: the r-th, and behind it in the
 /// rank's own tensors, `half` = 1, the r-th from the end. Whoever has early rows, which see little, has late ones too.

@@ -7,6 +7,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "ops/cpu/abs_max.h"
@@ -245,6 +246,14 @@ void CpuBackend::run(const op::AttentionPartForward<Tensor>& op) {
 }
 
 void CpuBackend::run(const op::AttentionForward<Tensor>& op) {
+  if (op.table.has_value()) {
+    std::memcpy(op.turned.data, op.qkv.data, static_cast<size_t>(op.qkv.bytes()));
+    run(op::turn_of(op, op.turned, false));
+    op::AttentionForward<Tensor> on_copy = op;
+    on_copy.qkv = op.turned;
+    on_copy.table = on_copy.positions = on_copy.turned = {};
+    return run(on_copy);
+  }
   visit_float_dtype("attention_forward", op.qkv.dtype, [&](auto tag) {
     forward<typename decltype(tag)::type>(op, attention_kernels(isa_, op.qkv.dtype), threads_);
   });

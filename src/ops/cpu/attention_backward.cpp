@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ops/cpu/abs_max.h"
 #include "ops/cpu/attention_documents.h"
 #include "ops/cpu/attention_scratch.h"
 #include "ops/cpu/cpu_backend_impl.h"
@@ -330,6 +331,8 @@ void CpuBackend::run(const op::AttentionBackward<Tensor>& op) {
   visit_float_dtype("attention_backward", op.qkv.dtype, [&](auto tag) {
     backward<typename decltype(tag)::type>(op, attention_kernels(isa_, op.qkv.dtype), threads_);
   });
+  if (op.table.has_value()) return run(op::turn_of(op, op.dqkv, true));
+  raise_abs_max(threads_, op.abs_max, op.dqkv);
 }
 
 }  // namespace litespark::cpu

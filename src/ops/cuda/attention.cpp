@@ -326,6 +326,16 @@ AttentionLibraryPtr make_attention_library(const DeviceContext& context, const C
 }
 
 void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
+  if (op.table.has_value()) {
+    check(cudaMemcpyAsync(op.turned.data, op.qkv.data, static_cast<size_t>(op.qkv.bytes()), cudaMemcpyDeviceToDevice,
+                          context_.stream),
+          op.kName);
+    run(op::turn_of(op, op.turned, false));
+    op::AttentionForward<Tensor> on_copy = op;
+    on_copy.qkv = op.turned;
+    on_copy.table = on_copy.positions = on_copy.turned = {};
+    return run(on_copy);
+  }
   attention_->run(op);
   if (op.abs_max.has_value() && !attention_->measures(op)) {
     run(op::AbsMax<Tensor>{.abs_max = op.abs_max, .column_abs_max = {}, .x = op.out});

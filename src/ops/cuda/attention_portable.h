@@ -23,6 +23,18 @@ struct StatsLayout {
 #endif
 };
 
+/// The rotary angles of tokens, as op::Rope has them; no table: nothing is turned.
+struct RotaryAngles {
+  const void* table = nullptr;  ///< [P, D]
+  DType dtype = DType::kF32;    ///< of it
+  const int32_t* positions = nullptr;
+
+  static RotaryAngles of(const Tensor& table, const Tensor& positions) {
+    if (!table.has_value()) return {};
+    return {.table = table.data, .dtype = table.dtype, .positions = positions.as<int32_t>()};
+  }
+};
+
 /// Kernel arguments of both directions; the dtype of the void pointers is the launcher's parameter. Of whole attention,
 /// or, where `keys_values` is there, of a part that context ranks share.
 struct AttentionArguments {
@@ -36,7 +48,8 @@ struct AttentionArguments {
   float* dqueries = nullptr;          ///< a part's, like the next
   float* dkeys_values = nullptr;
   float* delta = nullptr;      ///< [H, N]: rowsum(dout * out)
-  float* abs_max = nullptr;    ///< of out; null: not wanted
+  float* abs_max = nullptr;    ///< of out, backward of dqkv; null: not wanted
+  RotaryAngles angles;         ///< the Hopper kernels alone turn
   int32_t* tickets = nullptr;  ///< [2] of the Hopper forward: 0 before and after it
   const int32_t* offsets = nullptr;
   const int32_t* num_documents = nullptr;

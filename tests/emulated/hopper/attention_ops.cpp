@@ -103,6 +103,7 @@ test::Values run_forward(const test::OpCase<Op>& test, const Launch& launch) {
   } else {
     arguments = whole_arguments(op);
     arguments.abs_max = op.abs_max.has_value() ? op.abs_max.template as<float>() : nullptr;
+    arguments.angles = RotaryAngles::of(op.table, op.positions);
   }
   launch(arguments, op.qkv.dtype);
   return memory.outputs();
@@ -122,6 +123,8 @@ test::Values run_backward(const test::OpCase<Op>& test, const Launch& launch) {
   } else {
     arguments = whole_arguments(op);
     arguments.dqkv = op.dqkv.data;
+    arguments.abs_max = op.abs_max.has_value() ? op.abs_max.template as<float>() : nullptr;
+    arguments.angles = RotaryAngles::of(op.table, op.positions);
   }
   arguments.dout = op.dout.data;
   launch(arguments, op.qkv.dtype);
