@@ -113,24 +113,30 @@ void LlamaEmitter::backward_mlp(const BlockActivations& block, int64_t layer, co
                 gradient);
 }
 
-// 4 and 3 backwards, in place on the gradient of q, k, v.
-void LlamaEmitter::backward_positions(const BlockActivations& block, int64_t layer, TensorId dqkv) {
+// 4 backwards, where attention has not done it already.
+void LlamaEmitter::turn_back(int64_t layer, TensorId dqkv) {
+  if (config_.positions != Positions::kRope) return;
+  const int num_heads = static_cast<int>(config_.num_attention_heads);
+  const int num_kv_heads = static_cast<int>(config_.num_key_value_heads);
+  tape_.enter("backward.rope", layer);
+  tape_.push(op::Rope<TensorId>{.qkv = dqkv,
+                                .table = program_.rope_table,
+                                .positions = batch_.positions,
+                                .abs_max = abs_max_for_producer(Fp8Site::kQkvGradient, layer),
+                                .num_rotated_heads = num_heads + num_kv_heads,
+                                .num_heads_total = num_heads + 2 * num_kv_heads,
+                                .head_dim = static_cast<int>(config_.head_dim),
+                                .inverse = true});
+}
+
+// 3 backwards, in place on the gradient of q, k, v.
+void LlamaEmitter::backward_head_norms(const BlockActivations& block, int64_t layer, TensorId dqkv) {
   const ModelConfig& config = config_;
+  if (!config.has_qk_norm) return;
   const int num_heads = static_cast<int>(config.num_attention_heads);
   const int num_kv_heads = static_cast<int>(config.num_key_value_heads);
   const int head_dim = static_cast<int>(config.head_dim);
   tape_.enter("backward.rope", layer);
-  if (config.positions == Positions::kRope) {
-    tape_.push(op::Rope<TensorId>{.qkv = dqkv,
-                                  .table = program_.rope_table,
-                                  .positions = batch_.positions,
-                                  .abs_max = abs_max_for_producer(Fp8Site::kQkvGradient, layer),
-                                  .num_rotated_heads = num_heads + num_kv_heads,
-                                  .num_heads_total = num_heads + 2 * num_kv_heads,
-                                  .head_dim = head_dim,
-                                  .inverse = true});
-  }
-  if (!config.has_qk_norm) return;
   const ParamTensors& query_norm = param(ParamRole::kQueryNorm, layer);
   const ParamTensors& key_norm = param(ParamRole::kKeyNorm, layer);
   tape_.push(op::HeadNormBackward<TensorId>{
@@ -164,7 +170,9 @@ void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t lay
   tape_.enter("backward.attention", layer);
   if (has_context_peers()) {
     join_part_gradients(parts, dqkv);
+    turn_back(layer, dqkv);
   } else {
+    const bool turns = config_.positions == Positions::kRope;
     tape_.push(op::AttentionBackward<TensorId>{
         .dqkv = dqkv,
         .dout = dattended,
@@ -174,9 +182,12 @@ void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t lay
         .offsets = batch_.offsets,
         .num_documents = batch_.num_documents,
         .scratch = scratch(sizes_.attention_backward_scratch_bytes(shape, num_tokens(), compute)),
+        .table = turns ? program_.rope_table : TensorId{},
+        .positions = turns ? batch_.positions : TensorId{},
+        .abs_max = abs_max_for_producer(Fp8Site::kQkvGradient, layer),
         .shape = shape});
   }
-  backward_positions(block, layer, dqkv);
+  backward_head_norms(block, layer, dqkv);
   const OutputGradient dprojected = output_gradient(kQkvLinear, layer, dqkv);
   const TensorId dnormed =
       project_backward(kQkvLinear, layer, dprojected,

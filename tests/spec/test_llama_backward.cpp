@@ -69,12 +69,15 @@ TEST(LlamaBackward, GoesThroughTheLayersFromTheLast) {
   EXPECT_EQ(layers, (std::vector<int32_t>{2, 1, 0}));
 }
 
-TEST(LlamaBackward, RotatesGradientsBackBeforeTheHeadNorms) {
+TEST(LlamaBackward, AttentionRotatesItsGradientsBackBeforeTheHeadNorms) {
   const Program program = make_llama_program(everything_config(), small_options(), PlainSizes());
   const Tape& tape = *program.tape(Phase::kTrainFirst);
-  EXPECT_EQ(names_of(tape, "backward.rope", 0), (Names{"rope", "head_norm_backward"}));
-  const auto ropes = ops_of<op::Rope>(tape);
-  EXPECT_EQ(std::ranges::count_if(ropes, [](const auto& rope) { return rope.inverse; }), 3);
+  EXPECT_EQ(names_of(tape, "backward.rope", 0), (Names{"head_norm_backward"}));
+  EXPECT_TRUE(std::ranges::none_of(ops_of<op::Rope>(tape), [](const auto& rope) { return rope.inverse; }));
+  for (const auto& attention : ops_of<op::AttentionBackward>(tape)) {
+    EXPECT_EQ(attention.table, program.rope_table);
+    EXPECT_TRUE(attention.positions.has_value());
+  }
 }
 
 TEST(LlamaBackward, OnlyTheFinalNormStartsTheStreamsGradient) {

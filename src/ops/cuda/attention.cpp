@@ -247,9 +247,17 @@ void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
   arguments.dqkv = op.dqkv.data;
   arguments.offsets = op.offsets.as<int32_t>();
   arguments.num_documents = op.num_documents.as<int32_t>();
-  if (choice.hopper) return launch_attention_backward_hopper(arguments, op.scratch.data, context_);
+  if (choice.hopper) {
+    arguments.angles = RotaryAngles::of(op.table, op.positions);
+    arguments.abs_max = op.abs_max.has_value() ? op.abs_max.as<float>() : nullptr;
+    return launch_attention_backward_hopper(arguments, op.scratch.data, context_);
+  }
   arguments.delta = static_cast<float*>(op.scratch.data);
   launch_attention_backward(arguments, op.qkv.dtype, context_);
+}
+
+bool AttentionLibrary::turns_back(const op::AttentionBackward<Tensor>& op) {
+  return choose(op.shape, op.qkv.rows(), op.qkv.dtype, Pass::kBackward).hopper;
 }
 
 void AttentionLibrary::run(const op::AttentionForwardFp8<Tensor>& op) {
@@ -344,6 +352,11 @@ void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
 
 void CudaBackend::run(const op::AttentionBackward<Tensor>& op) {
   attention_->run(op);
+  if (attention_->turns_back(op)) return;
+  if (op.table.has_value()) return run(op::turn_of(op, op.dqkv, true));
+  if (op.abs_max.has_value()) {
+    run(op::AbsMax<Tensor>{.abs_max = op.abs_max, .column_abs_max = {}, .x = op.dqkv});
+  }
 }
 
 void CudaBackend::run(const op::AttentionForwardFp8<Tensor>& op) {

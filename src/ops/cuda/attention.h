@@ -47,10 +47,11 @@ class AttentionLibrary {
   void prepare(const op::AttentionBackward<Tensor>& op);
 
   void run(const op::AttentionForward<Tensor>& op);
-  /// Whether run() leaves the largest magnitude of what it writes; cuDNN's does
-  /// not.
+  /// Whether run() leaves the largest magnitude of what it writes; cuDNN's does not.
   bool measures(const op::AttentionForward<Tensor>& op);
   void run(const op::AttentionBackward<Tensor>& op);
+  /// Whether run() turns gradients back and leaves the largest magnitude of them: our Hopper kernels do.
+  bool turns_back(const op::AttentionBackward<Tensor>& op);
   /// The Hopper kernel, whatever is asked for, beside the backward of the same shape in the dtype of `out`.
   void run(const op::AttentionForwardFp8<Tensor>& op);
 

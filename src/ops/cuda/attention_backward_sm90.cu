@@ -97,6 +97,8 @@ GradientArguments gradient_arguments(const AttentionArguments& arguments, const 
           .num_kv_heads = arguments.num_kv_heads,
           .scale = arguments.scale,
           .gates = arguments.gates,
+          .angles = arguments.angles,
+          .abs_max = arguments.abs_max,
           .sight = is_part ? gradient_sight(arguments.part, arguments.num_tokens) : GradientSight{}};
 }
 

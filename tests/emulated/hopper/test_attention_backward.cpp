@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "attention_ops.h"
 #include "ops/attention_part_cases.h"
@@ -53,6 +54,59 @@ TEST(EmulatedAttentionBackward, HeadsThatAreOffGetNoBlock) {
 
 TEST(EmulatedAttentionBackward, FreeOrder) {
   for (const int dim : {64, 96, 128}) expect_whole({.dim = dim, .lengths = {200, 100}}, false);
+}
+
+/// By angles of each dtype, rounded once: nearer to the truth than a turn behind the rounding.
+void expect_turned(AttentionCase c) {
+  c.dtype = DType::kBF16;
+  for (const DType angles : {DType::kF32, DType::kBF16, DType::kF16}) {
+    c.angles = angles;
+    expect_whole(c);
+  }
+}
+
+TEST(EmulatedAttentionBackward, GradientsAreTurnedBackByTheirPositions) {
+  for (const int dim : {64, 96, 128}) {
+    expect_turned({.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {300}});
+    expect_turned({.dim = dim, .window = 70, .lengths = {1, 130, 65}, .tail_rows = 140});
+  }
+  expect_turned({.heads = 3, .kv_heads = 1, .dim = 96, .lengths = {130}, .tail_rows = 2, .off_heads = {0, 2}});
+}
+
+TEST(EmulatedAttentionBackward, TurnedGradientsAreThoseOfTheTurnByItselfButForTheRounding) {
+  for (const int dim : {64, 96, 128}) {
+    AttentionCase c{.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {150, 60}, .tail_rows = 9, .dtype = DType::kBF16};
+    c.angles = DType::kF32;
+    const auto test = c.backward(3);
+    auto plain = test;
+    plain.op.table = plain.op.positions = {};
+    Values turned = test.inputs;
+    turned.tensors["qkv"] = cuda::run_hopper(plain).at("dqkv");
+    const Values expected = reference::evaluate<double>(op::turn_of(test.op, test.op.dqkv, true), turned);
+    expect_near_all(c.name(), cuda::run_hopper(test).at("dqkv"), expected.at("qkv"), 1e-2);
+  }
+}
+
+TEST(EmulatedAttentionBackward, LeavesTheLargestMagnitudeOfAllGradients) {
+  for (const int dim : {64, 96, 128}) {
+    for (const bool turns : {false, true}) {
+      AttentionCase c{.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {150, 60}, .tail_rows = 9};
+      c.dtype = DType::kBF16;
+      if (turns) c.angles = DType::kF32;
+      auto test = c.backward(4);
+      for (const char* const larger : {"qkv", "dout"}) {  // the largest is of queries or keys, or of values
+        for (double& value : test.inputs.tensors[larger]) value *= 4;
+        test.op.abs_max = shape_only(DType::kF32, {1});
+        test.inputs.tensors["abs_max"] = {0};
+        const Values found = cuda::run_hopper(test);
+        double largest = 0;
+        for (const double value : found.at("dqkv")) largest = std::max(largest, std::abs(value));
+        EXPECT_EQ(found.at("abs_max")[0], largest) << c.name();
+        test.inputs.tensors["abs_max"] = {2 * largest};
+        EXPECT_EQ(cuda::run_hopper(test).at("abs_max")[0], 2 * largest);
+      }
+    }
+  }
 }
 
 /// Beside what earlier parts left, and with nothing before it; in fixed and in free order, which in blocks that run one

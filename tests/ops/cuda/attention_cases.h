@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/cuda/cuda_conformance.h"
+#include "reference/rope.h"
 
 namespace litespark::test {
 
@@ -51,6 +52,17 @@ OpCase<op::AttentionBackward<Tensor>> attention_backward_case(Backend& backend, 
 /// The same without out, log_sum_exp and dout, for cases too large for plain loops.
 OpCase<op::AttentionBackward<Tensor>> attention_backward_shapes(Backend& backend, const GpuAttentionCase& c,
                                                                 uint64_t seed);
+
+/// Gives a case the angles of random positions, by a table of `dtype`.
+template <class Op>
+void add_angles(OpCase<Op>& test, const GpuAttentionCase& c, DType dtype, uint64_t seed) {
+  constexpr int64_t kPositions = 4096;
+  test.op.table = shape_only(dtype, {kPositions, c.dim});
+  test.op.positions = shape_only(DType::kI32, {c.rows()});
+  std::vector<double>& table = test.inputs.tensors["table"] = reference::rope_table(kPositions, c.dim, 500000.0);
+  for (double& value : table) value = round_to(dtype, round_to(DType::kF32, value));
+  test.inputs.tensors["positions"] = random_integers(c.rows(), seed, kPositions);
+}
 
 /// Holds statistics from tensor cores to `tolerance` * (1 + |value|): their fp32 sums are not IEEE's, so that the rule
 /// of plain fp32 does not fit, and what follows from them is held to it anyway.

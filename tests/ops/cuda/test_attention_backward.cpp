@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Hopper backward as a whole: the kernel error rule for all three gradients, the same bits every time in the
 // default order, rows of no document zero, documents apart from each other.
+#include <algorithm>
 #include <cmath>
 
 #include "ops/cuda/attention_cases.h"
@@ -82,6 +83,46 @@ TEST(AttentionBackward, OnHopperAQueryThatSeesOneKeyHasNoGradientButRounding) {
     const std::vector<double> gradient = execute_twice(*backend, test).outputs.at("dqkv");
     for (int column = 0; column < 2 * dim; ++column) {
       EXPECT_LE(std::abs(gradient[static_cast<size_t>(column)]), dim * 0x1.0p-24) << dim;
+    }
+  }
+}
+
+/// dqkv turned back by the angles of `test`. `stored`: rounded in between, as by two ops.
+template <class Real>
+std::vector<double> turned_back(const OpCase<op::AttentionBackward<Tensor>>& test, std::vector<double> dqkv,
+                                bool stored) {
+  Values in = test.inputs;
+  for (double& value : dqkv) value = stored ? round_to(test.op.dqkv.dtype, value) : value;
+  in.tensors["qkv"] = std::move(dqkv);
+  return reference::evaluate<Real>(op::turn_of(test.op, test.op.dqkv, true), in).at("qkv");
+}
+
+TEST(AttentionBackward, GradientsAreTurnedBackByTheirPositionsWhateverKernelRuns) {
+  const std::unique_ptr<Backend> library = make_cuda_backend({.attention = AttentionKind::kCudnn});
+  for (Backend* const backend : {hopper_backend(true), library.get(), &portable_backend()}) {
+    if (backend == nullptr) continue;
+    const bool is_hopper = backend == hopper_backend(true);
+    for (const int dim : {64, 96, 128}) {
+      const GpuAttentionCase cases[] = {
+          {.heads = 6, .kv_heads = 2, .dim = dim, .window = 70, .lengths = {1, 127, 300}, .tail_rows = 9},
+          {.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {257, 257}}};
+      for (const GpuAttentionCase& c : cases) {
+        auto test = attention_backward_case(*backend, c, 2);
+        const std::vector<double> gradient = attention_gradient_truth(c, test.inputs).at("dqkv");
+        const std::vector<double> plain = attention_gradient_plain(c, test.inputs).at("dqkv");
+        for (const DType angles : {DType::kF32, DType::kBF16, DType::kF16}) {
+          add_angles(test, c, angles, 5);
+          test.op.abs_max = shape_only(DType::kF32, {1});
+          test.inputs.tensors["abs_max"] = {0};
+          std::vector<double> plain_turned = turned_back<float>(test, plain, !is_hopper);
+          for (double& value : plain_turned) value = round_to(c.dtype, value);
+          const Values found = execute_twice(*backend, test).outputs;
+          expect_both_parts(c, found.at("dqkv"), turned_back<double>(test, gradient, false), plain_turned);
+          double largest = 0;
+          for (const double value : found.at("dqkv")) largest = std::max(largest, std::abs(value));
+          EXPECT_EQ(found.at("abs_max")[0], largest) << c.name();
+        }
+      }
     }
   }
 }

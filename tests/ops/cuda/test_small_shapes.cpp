@@ -51,6 +51,23 @@ TEST(SmallShapes, AttentionOnHopper) {
   }
 }
 
+TEST(SmallShapes, GradientsThatHopperTurnsBack) {
+  const auto backend = make_cuda_backend({.attention = AttentionKind::kHopper});
+  if (backend->name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
+  for (const int dim : {64, 96, 128}) {
+    const GpuAttentionCase c{.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {130, 1}, .tail_rows = 2};
+    auto test = attention_backward_case(*backend, c, 2);
+    Values gradient = test.inputs;
+    gradient.tensors["qkv"] = attention_gradient_truth(c, test.inputs).at("dqkv");
+    add_angles(test, c, DType::kBF16, 5);
+    for (const char* const name : {"table", "positions"}) gradient.tensors[name] = test.inputs.at(name);
+    test.op.abs_max = shape_only(DType::kF32, {1});
+    test.inputs.tensors["abs_max"] = {0};
+    const Values expected = reference::evaluate<double>(op::turn_of(test.op, test.op.dqkv, true), gradient);
+    expect_near_all(c.name(), execute(*backend, test).outputs.at("dqkv"), expected.at("qkv"), 1e-2);
+  }
+}
+
 TEST(SmallShapes, PartsOfAttention) {
   for (const int dim : {16, 64, 96, 128, 256}) {
     const AttentionPartCase c{{.heads = 2,

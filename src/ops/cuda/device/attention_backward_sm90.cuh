@@ -6,8 +6,10 @@
 // where dQ = dS K is computed; its sum over the key tiles is kept in global memory, in a fixed order.
 #pragma once
 
+#include "ops/cuda/device/abs_max.cuh"
 #include "ops/cuda/device/attention_gradient_work.cuh"
 #include "ops/cuda/device/hopper_tile.cuh"
+#include "ops/cuda/device/rotary.cuh"
 #include "ops/cuda/device/turns.cuh"
 #include "ops/cuda/device/wgmma.cuh"
 
@@ -364,6 +366,28 @@ __device__ void store_key_gradients(GradientShared<kHeadDim>& shared, const Grad
   }
 }
 
+/// Turns a thread's two rows of accumulators back, `first_row` being the token of the first.
+template <int kHeadDim>
+__device__ void turn_back_rows(float (&sum)[kHeadDim / 2], const RotaryAngles& angles, int first_row, int num_tokens) {
+  constexpr int kHigh = kHeadDim / 4;  // accumulators from a pair's lower to its upper number
+  const int lane = unknown_value(static_cast<int>(threadIdx.x) % kWarpSize);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = first_row + 8 * half;
+    const int position = row < num_tokens ? angles.positions[row] : 0;
+#pragma unroll
+    for (int i = 2 * half; i < kHigh; i += 4) {
+      float2 low = make_float2(sum[i], sum[i + 1]);
+      float2 high = make_float2(sum[kHigh + i], sum[kHigh + i + 1]);
+      PairAngles::load(angles, position, kHeadDim, accumulator_column(lane, i)).turn_back(low, high);
+      sum[i] = low.x;
+      sum[i + 1] = low.y;
+      sum[kHigh + i] = high.x;
+      sum[kHigh + i + 1] = high.y;
+    }
+  }
+}
+
 /// A warpgroup's 64 keys against all steps of the block; there is at least one. dQ of a step is computed in the next
 /// one, so the two warpgroups never stop for each other's dS and may stand half a step apart: the products of one cover
 /// what the other does without tensor cores.
@@ -477,6 +501,15 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
   hold_registers(dqueries);
   hand_over_dqueries(shared, thread.warpgroup, steps - 1, dqueries);
   named_barrier<1, kConsumerThreads>();
+  if constexpr (!kIsPart) {
+    if (arguments.angles.table != nullptr) {
+      turn_back_rows<kHeadDim>(dkeys, arguments.angles, thread.first_key, arguments.num_tokens);
+    }
+    if (arguments.abs_max != nullptr) {
+      const float of_keys = arguments.scale * larger_magnitude(0, dkeys);
+      raise_abs_max_of<bf16>(arguments.abs_max, larger_magnitude(of_keys, dvalues));
+    }
+  }
   store_key_gradients<kHeadDim, kIsPart>(shared, arguments, block, thread.warp_row, dkeys, dvalues);
 }
 

@@ -146,6 +146,18 @@ struct GradientRows {
   alignas(16) bf16 elements[gradient_query_tile(kHeadDim) * kPitch];
 };
 
+/// Four neighbouring numbers of a query tile's sum, as sum_fragment has them.
+struct SumQuad {
+  float2 rows[2];
+
+  __device__ explicit SumQuad(const float4& quad) : rows{make_float2(quad.x, quad.y), make_float2(quad.z, quad.w)} {}
+  /// To its place in a tile of bf16, times `scale`.
+  __device__ void store(bf16* place, int pitch, float scale) const {
+    *reinterpret_cast<uint32_t*>(place) = pack_bf16(rows[0].x * scale, rows[0].y * scale);
+    *reinterpret_cast<uint32_t*>(place + 8 * pitch) = pack_bf16(rows[1].x * scale, rows[1].y * scale);
+  }
+};
+
 /// scale times the summed dQ of one tile and the head of block `slot`, to its columns of dqkv; zeros in rows of no
 /// document.
 template <int kHeadDim>
@@ -160,28 +172,47 @@ __device__ void finish_gradient_rows(const AttentionArguments& arguments, const 
   const float4* const sum = reinterpret_cast<const float4*>(buffers.dqueries + item * gradient_tile_floats(kHeadDim));
   const int rows = document_rows(table) - tile * kQueries;
   if (rows > 0) {
+    // In twos that hold both numbers of pairs, half a head apart.
+    constexpr int kTwos = gradient_tile_floats(kHeadDim) / 8;
+    constexpr int kApart = kTwos / (GradientShape<kHeadDim>::kHalvesQueries ? 2 : 1);
 #pragma unroll
-    for (int i = 0; i < gradient_tile_floats(kHeadDim) / 4 / kGradientRowThreads; ++i) {
-      const int quad = i * kGradientRowThreads + thread;
+    for (int i = 0; i < kTwos / kGradientRowThreads; ++i) {
+      const int two = i * kGradientRowThreads + thread;
+      const int quad = two / kApart * (2 * kApart) + two % kApart;
       const GradientFragment at = sum_fragment<kHeadDim>(quad);
-      const float4 value = sum[quad];
-      uint32_t* const word = reinterpret_cast<uint32_t*>(shared.elements + at.row * kPitch + at.column);
-      word[0] = pack_bf16(value.x * arguments.scale, value.y * arguments.scale);
-      word[8 * kPitch / 2] = pack_bf16(value.z * arguments.scale, value.w * arguments.scale);
+      SumQuad low(sum[quad]);
+      SumQuad high(sum[quad + kApart]);
+      if (arguments.angles.table != nullptr) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          // Rows behind the last one are not written.
+          const int token = min(tile * kQueries + at.row + 8 * half, arguments.num_tokens - 1);
+          const int position = arguments.angles.positions[token];
+          PairAngles::load(arguments.angles, position, kHeadDim, at.column).turn_back(low.rows[half], high.rows[half]);
+        }
+      }
+      bf16* const place = shared.elements + at.row * kPitch + at.column;
+      low.store(place, kPitch, arguments.scale);
+      high.store(place + kHeadDim / 2, kPitch, arguments.scale);
     }
   }
   __syncthreads();
   constexpr int kChunks = kHeadDim / 8;
+  float largest = 0;
   for (int chunk = thread; chunk < kQueries * kChunks; chunk += kGradientRowThreads) {
     const int row = chunk / kChunks;
     const int column = chunk % kChunks * 8;
     const int64_t token = int64_t{tile} * kQueries + row;
-    if (token >= arguments.num_tokens) return;
-    uint4 value = make_uint4(0, 0, 0, 0);
-    if (row < rows) value = *reinterpret_cast<const uint4*>(shared.elements + row * kPitch + column);
+    if (token >= arguments.num_tokens) break;
+    Pack<bf16, 8> value = {};
+    if (row < rows) value = load_pack<8>(shared.elements + row * kPitch + column);
     bf16* const dqkv = static_cast<bf16*>(arguments.dqkv);
-    *reinterpret_cast<uint4*>(dqkv + token * arguments.qkv_stride() + head * kHeadDim + column) = value;
+    *reinterpret_cast<Pack<bf16, 8>*>(dqkv + token * arguments.qkv_stride() + head * kHeadDim + column) = value;
+    if (arguments.abs_max == nullptr) continue;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) largest = larger_magnitude(largest, value[i]);
   }
+  if (arguments.abs_max != nullptr) raise_abs_max(arguments.abs_max, largest);
 }
 
 /// The same of a part: adds to `dqueries`, or, where it is the first part, writes them, with zeros where nothing is

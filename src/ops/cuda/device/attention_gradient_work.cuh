@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/op/attention.h"
+#include "ops/cuda/attention_portable.h"
 #include "ops/cuda/device/hopper_tile.cuh"
 #include "ops/cuda/heuristics/attention_gradient.h"
 
@@ -28,6 +29,8 @@ struct GradientArguments {
   int num_kv_heads = 0;
   float scale = 0;
   op::HeadGates gates;
+  RotaryAngles angles;       ///< of whole attention, by which dK is turned back
+  float* abs_max = nullptr;  ///< of dqkv, or null
   GradientSight sight = {};  ///< of a part
 
   __device__ int group() const { return num_heads / num_kv_heads; }

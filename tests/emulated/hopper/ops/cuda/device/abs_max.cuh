@@ -17,9 +17,12 @@ float larger_magnitude(float largest, const float (&values)[kWidth]) {
   return largest;
 }
 
+inline void raise_abs_max(float* place, float largest) {
+  *place = larger_magnitude(*place, largest);
+}
 template <class T>
 void raise_abs_max_of(float* place, float largest) {
-  *place = larger_magnitude(*place, as_float(from_float<T>(largest)));
+  raise_abs_max(place, as_float(from_float<T>(largest)));
 }
 
 }  // namespace litespark::cuda

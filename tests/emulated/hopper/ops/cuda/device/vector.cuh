@@ -8,6 +8,7 @@
 
 #include "block.h"
 #include "core/bf16.h"
+#include "core/fp16.h"
 
 namespace litespark::cuda {
 
@@ -21,6 +22,9 @@ inline float as_float(float value) {
   return value;
 }
 inline float as_float(bf16 value) {
+  return to_float(value);
+}
+inline float as_float(fp16 value) {
   return to_float(value);
 }
 template <class T>
@@ -52,9 +56,9 @@ float largest_of(const Pack<T, kWidth>& pack) {
 template <class T, int kWidth>
 void keep_packed(Pack<T, kWidth>&) {}
 
-template <int kWidth>
-void load_floats(const bf16* source, float (&values)[kWidth]) {
-  for (int i = 0; i < kWidth; ++i) values[i] = to_float(source[i]);
+template <int kWidth, class T>
+void load_floats(const T* source, float (&values)[kWidth]) {
+  for (int i = 0; i < kWidth; ++i) values[i] = as_float(source[i]);
 }
 
 template <class T, int kWidth>
