@@ -3,12 +3,12 @@
 // between them.
 //   bench_cuda_ranks RUN.toml STEPS CASE[,CASE...] [--section.key=value ...]
 // A case is a number of GPUs, with "g" where phases in which ranks meet are recorded as CUDA graphs, "w" where the
-// thread that makes a call waits until NCCL has put it on the stream, "bN" for at most N blocks of NCCL's, and "tN" for
-// replicas of N tensor-parallel GPUs: 1,2,2g,2wb8,2t2.
-// Cases run one after another. Seconds of a step are rank 0's, from the end of the step before it on the device; the
-// first steps are left out; tokens/s = tokens of all replicas / median seconds. Joules are those of the boards over the
-// same steps, each counted once. Behind them a few steps are observed: where rank 0's time goes, waits for other ranks
-// under "reduce" and "gather".
+// thread that makes a call waits until NCCL has put it on the stream, "bN" for at most N blocks of NCCL's, "hN" for
+// sums in two levels as between hosts of N GPUs, "tN" for replicas of N tensor-parallel GPUs, and "aN" for N
+// micro-batches a step instead of the file's: 1,2,2g,2wb8,2t2,8h4,1a32,8a4. Cases run one after another. Seconds of a
+// step are rank 0's, from the end of the step before it on the device; the first steps are left out; tokens/s = tokens
+// of all replicas / median seconds. Joules are those of the boards over the same steps, each counted once. Behind them
+// a few steps are observed: where rank 0's time goes, waits for other ranks under "reduce" and "gather".
 #include <algorithm>
 #include <barrier>
 #include <cstdio>
@@ -27,6 +27,7 @@
 #include "core/error.h"
 #include "core/op/communication.h"
 #include "data/synthetic_source.h"
+#include "dist/hierarchical_communicator.h"
 #include "dist/nccl/nccl_communicator.h"
 #include "io/run_file.h"
 #include "meter/energy_account.h"
@@ -44,7 +45,7 @@
 namespace litespark {
 namespace {
 
-constexpr size_t kWarmSteps = 4;
+constexpr int64_t kWarmSteps = 4;
 constexpr int kObservedSteps = 4;
 constexpr double kLeastMilliseconds = 0.3;  ///< of a scope that is printed
 
@@ -54,7 +55,9 @@ struct Case {
   bool records = false;
   bool is_blocking = false;
   int max_blocks = 0;
+  int host_ranks = 0;  ///< of a host, with two levels
   int tensor_ranks = 1;
+  int accumulation = 0;  ///< 0: the file's
 
   int replicas() const { return ranks / tensor_ranks; }
 };
@@ -63,12 +66,20 @@ Case parse_case(const std::string& text) {
   Case parsed{.text = text};
   char* rest = nullptr;
   parsed.ranks = static_cast<int>(std::strtol(text.c_str(), &rest, 10));
-  if (*rest == 'g') parsed.records = *rest++ == 'g';
-  if (*rest == 'w') parsed.is_blocking = *rest++ == 'w';
-  if (*rest == 'b') parsed.max_blocks = static_cast<int>(std::strtol(rest + 1, &rest, 10));
-  if (*rest == 't') parsed.tensor_ranks = static_cast<int>(std::strtol(rest + 1, &rest, 10));
-  if (parsed.ranks < 1 || parsed.tensor_ranks < 1 || parsed.ranks % parsed.tensor_ranks != 0 || *rest != '\0')
-    throw ConfigError("case", "is none", text, "such as 1, 2, 2g, 4gb8 or 4t2");
+  const auto take = [&](char letter) { return *rest == letter && ++rest != nullptr; };
+  const auto take_number = [&](char letter, int& number) {
+    if (take(letter)) number = static_cast<int>(std::strtol(rest, &rest, 10));
+  };
+  parsed.records = take('g');
+  parsed.is_blocking = take('w');
+  take_number('b', parsed.max_blocks);
+  take_number('h', parsed.host_ranks);
+  take_number('t', parsed.tensor_ranks);
+  take_number('a', parsed.accumulation);
+  const bool is_whole = parsed.ranks >= 1 && parsed.host_ranks >= 0 && parsed.tensor_ranks >= 1 &&
+                        parsed.ranks % parsed.tensor_ranks == 0 && parsed.accumulation >= 0;
+  if (!is_whole || *rest != '\0')
+    throw ConfigError("case", "is none", text, "such as 1, 2, 2g, 4gb8, 8h4, 4t2 or 1a32");
   return parsed;
 }
 
@@ -92,8 +103,12 @@ struct World {
       : config(run), what(asked), steps(num_steps), meeting(asked.ranks) {
     config.cluster.gpus = what.ranks;
     config.cluster.tp = what.tensor_ranks;
+    if (what.accumulation > 0) config.train.accumulation = what.accumulation;
     if (what.ranks > 1) id = make_nccl_id();
   }
+
+  /// Left out: fewer of long steps.
+  int64_t warm_steps() const { return std::max(int64_t{1}, kWarmSteps / config.train.accumulation); }
 };
 
 /// The waits of a step, one behind the other.
@@ -124,6 +139,14 @@ class Rank {
                                             .timeout_seconds = 120,
                                             .is_blocking = world.what.is_blocking,
                                             .max_blocks = world.what.max_blocks});
+    if (world.what.host_ranks == 0) return;
+    communicator_ =
+        make_hierarchical(std::move(communicator_), {.host = rank / world.what.host_ranks,
+                                                     .allocate = [this](int64_t bytes) -> std::shared_ptr<void> {
+                                                       std::shared_ptr<DeviceMemory> memory = backend_->allocate(bytes);
+                                                       return {memory, memory->data()};
+                                                     }})
+            .communicator;
   }
 
   void train() {
@@ -144,7 +167,7 @@ class Rank {
     });
     const std::vector<StepRecord> records = run_steps(trainer);
     Timeline waits;
-    const Timeline timeline = observe(executor, trainer, waits);
+    const Timeline timeline = config.train.accumulation == 1 ? observe(executor, trainer, waits) : Timeline();
     if (rank_ != 0) return;
     world_.records = records;
     world_.timeline = timeline;
@@ -179,7 +202,7 @@ class Rank {
       for (int64_t step = 0; step < steps; ++step) keep(trainer.step());
       keep(trainer.finish());
     };
-    run(kWarmSteps);
+    run(world_.warm_steps());
     const std::unique_ptr<EnergyMeter> meter = rank_ == 0 ? meter_of_boards() : nullptr;
     run(world_.steps);
     if (meter) world_.energy.add(meter->read());
@@ -218,6 +241,7 @@ class Rank {
 };
 
 void print_timeline(const char* title, const Timeline& timeline) {
+  if (timeline.step_seconds() == 0) return;
   std::printf("         %s %.2f ms:", title, timeline.step_seconds() * 1e3);
   for (const ScopeSeconds& scope : timeline.scopes()) {
     if (scope.seconds * 1e3 >= kLeastMilliseconds) std::printf(" %s %.2f", scope.name.c_str(), scope.seconds * 1e3);
@@ -243,11 +267,13 @@ double run_case(const RunConfig& config, const Case& what, int64_t steps) {
   for (std::thread& thread : threads) thread.join();
   if (world.failure) std::rethrow_exception(world.failure);
   std::vector<double> seconds;
-  for (size_t i = kWarmSteps; i < world.records.size(); ++i) seconds.push_back(world.records[i].seconds);
+  for (size_t i = static_cast<size_t>(world.warm_steps()); i < world.records.size(); ++i)
+    seconds.push_back(world.records[i].seconds);
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
-  const double tokens = static_cast<double>(config.train.micro_batch * config.train.accumulation * what.replicas()) *
-                        static_cast<double>(config.data.seq_len);
+  const double tokens =
+      static_cast<double>(config.train.micro_batch * world.config.train.accumulation * what.replicas()) *
+      static_cast<double>(config.data.seq_len);
   std::printf("%-8s %2d GPUs  step %8.2f ms (%.2f to %.2f)  %9.0f tokens/s  loss %.6f -> %.6f  norm %.6f  %.1f GiB\n",
               what.text.c_str(), what.ranks, median * 1e3, seconds.front() * 1e3, seconds.back() * 1e3, tokens / median,
               world.records.front().loss, world.records.back().loss, world.records.back().grad_norm,
@@ -291,7 +317,7 @@ int main(int argc, char** argv) {
     settings.push_back({text.substr(2, equals - 2), text.substr(equals + 1)});
   }
   try {
-    litespark::run(argv[1], std::max(8, std::atoi(argv[2])), argv[3], settings);
+    litespark::run(argv[1], std::max(2, std::atoi(argv[2])), argv[3], settings);
   } catch (const litespark::Error& error) {
     std::cerr << error.what() << "\n";
     return 1;

@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # bench/multi_gpu.sh [STAGE ...]: everything that is to be shown on a machine with several NVIDIA GPUs. Stages, in this order
-# when none is named (train, ddp and plan belong into one call and take about six minutes, the rest about five):
-#   train    3B: one GPU, all GPUs sharing the optimizer, sharing a replica; in BF16 and with 8-bit matmuls; where time goes
+# when none is named (train, ddp and plan belong into one call and take about six minutes on two GPUs, the rest about seven):
+#   train    3B: one GPU, all GPUs sharing the optimizer, sharing a replica; from four on also sums in two levels, as between
+#            two hosts; in BF16 and with 8-bit matmuls; where time goes
+#   strong   the same at a batch of TOKENS tokens (524,288) whatever the number of GPUs
 #   ddp      PyTorch DDP on the same model
 #   plan     what `litespark plan` says of the same runs
 #   test     the NCCL communicator, and every layout of two GPUs against one
@@ -19,9 +21,13 @@ config=${CONFIG:-configs/llama-3.2-3b.toml}
 settings=${SETTINGS:-}
 steps=${STEPS:-10}
 # 1, 2, 4 ... GPUs that share the optimizer, and all of them in replicas of 2, 4 ...
-shared=1 replicas=
-for ((n = 2; n <= gpus; n *= 2)); do shared+=,$n replicas+=,${gpus}t$n; done
-cases=${CASES:-$shared$replicas}
+tokens=${TOKENS:-524288}
+micro_batch=$((4 * 4096))  # tokens of one, as CONFIG has it
+shared=1 replicas='' strong=1a$((tokens / micro_batch))
+for ((n = 2; n <= gpus; n *= 2)); do shared+=,$n replicas+=,${gpus}t$n strong+=,${n}a$((tokens / micro_batch / n)); done
+levels=
+[ "$gpus" -ge 4 ] && levels=,${gpus}h$((gpus / 2))
+cases=${CASES:-$shared$levels$replicas}
 mkdir -p "$out"
 nccl=$(python3 -c 'import nvidia.nccl,os;print(list(nvidia.nccl.__path__)[0])' 2>/dev/null)
 cudnn=$(python3 -c 'import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0])' 2>/dev/null)
@@ -56,7 +62,7 @@ fault() {
   [ $status -eq 7 ]
 }
 
-for stage in ${*:-train ddp plan test faults nccl}; do
+for stage in ${*:-train ddp plan strong test faults nccl}; do
   begin=$SECONDS
   echo "== $stage"
   case $stage in
@@ -80,6 +86,10 @@ for stage in ${*:-train ddp plan test faults nccl}; do
       timeout 300 "$build/bench/bench_cuda_ranks" "$config" "$steps" "$cases" $settings 2>&1 | tee "$out/ranks.log"
       timeout 300 "$build/bench/bench_cuda_ranks" "$config" "$steps" "$shared" --precision.matmul=fp8 $settings 2>&1 | tee "$out/ranks_fp8.log"
       ;;
+    strong)
+      # shellcheck disable=SC2086
+      timeout 400 "$build/bench/bench_cuda_ranks" "$config" 2 "$strong" $settings 2>&1 | tee "$out/strong.log"
+      ;;
     ddp)
       (cd bench && timeout 200 torchrun --nproc_per_node="$gpus" peer_pytorch_ddp.py 3b:2:autocast 3b:4:bf16) \
         2>"$out/ddp.err" | tee "$out/ddp.json"
@@ -90,7 +100,7 @@ for stage in ${*:-train ddp plan test faults nccl}; do
         "$program" plan "$config" --gpus="$gpus" --hardware=h200 $options 2>&1 | tee -a "$out/plan.log" | head -60
       done
       ;;
-    *) echo "unknown stage $stage; stages are train ddp plan test faults nccl"; exit 2 ;;
+    *) echo "unknown stage $stage; stages are train strong ddp plan test faults nccl"; exit 2 ;;
   esac
   echo "-- $stage: $((SECONDS - begin)) s"
 done
