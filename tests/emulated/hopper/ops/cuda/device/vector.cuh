@@ -8,6 +8,7 @@
 
 #include "block.h"
 #include "core/bf16.h"
+#include "core/fp16.h"
 
 namespace litespark::cuda {
 
@@ -23,6 +24,9 @@ inline float as_float(float value) {
 inline float as_float(bf16 value) {
   return to_float(value);
 }
+inline float as_float(fp16 value) {
+  return to_float(value);
+}
 template <class T>
 T from_float(float value) {
   if constexpr (std::is_same_v<T, bf16>) {
@@ -33,7 +37,7 @@ T from_float(float value) {
 }
 
 template <class T, int kWidth>
-struct alignas(sizeof(T) * kWidth) Pack {
+struct alignas(sizeof(T) * kWidth > 16 ? 16 : sizeof(T) * kWidth) Pack {
   T elements[kWidth];
   float operator[](int i) const { return as_float(elements[i]); }
 };
@@ -52,9 +56,9 @@ float largest_of(const Pack<T, kWidth>& pack) {
 template <class T, int kWidth>
 void keep_packed(Pack<T, kWidth>&) {}
 
-template <int kWidth>
-void load_floats(const bf16* source, float (&values)[kWidth]) {
-  for (int i = 0; i < kWidth; ++i) values[i] = to_float(source[i]);
+template <int kWidth, class T>
+void load_floats(const T* source, float (&values)[kWidth]) {
+  for (int i = 0; i < kWidth; ++i) values[i] = as_float(source[i]);
 }
 
 template <class T, int kWidth>
