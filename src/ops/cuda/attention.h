@@ -50,6 +50,8 @@ class AttentionLibrary {
   /// Whether run() leaves the largest magnitude of what it writes; cuDNN's does
   /// not.
   bool measures(const op::AttentionForward<Tensor>& op);
+  /// Whether run() turns queries and keys itself, where the op has angles; else it must get them turned.
+  bool turns(const op::AttentionForward<Tensor>& op);
   void run(const op::AttentionBackward<Tensor>& op);
   /// The Hopper kernel, whatever is asked for, beside the backward of the same shape in the dtype of `out`.
   void run(const op::AttentionForwardFp8<Tensor>& op);

@@ -52,6 +52,11 @@ OpCase<op::AttentionBackward<Tensor>> attention_backward_case(Backend& backend, 
 OpCase<op::AttentionBackward<Tensor>> attention_backward_shapes(Backend& backend, const GpuAttentionCase& c,
                                                                 uint64_t seed);
 
+/// `test` with queries and keys that are turned as they are read, by angles in `dtype` at random positions.
+OpCase<op::AttentionForward<Tensor>> turned_on_load(OpCase<op::AttentionForward<Tensor>> test, DType dtype);
+/// What that case shall give: op::Rope on `backend`, and there the op on its result.
+Execution execute_after_rope(Backend& backend, const OpCase<op::AttentionForward<Tensor>>& test);
+
 /// Holds statistics from tensor cores to `tolerance` * (1 + |value|): their fp32 sums are not IEEE's, so that the rule
 /// of plain fp32 does not fit, and what follows from them is held to it anyway.
 void expect_statistics(const std::string& case_name, const std::vector<double>& actual,

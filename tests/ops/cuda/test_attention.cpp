@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/cuda/attention_cases.h"
+#include "reference/rope.h"
 
 namespace litespark::test {
 namespace {
@@ -222,6 +223,28 @@ OpCase<op::AttentionForward<Tensor>> attention_forward_case(Backend& backend, co
                  .abs_max = {},
                  .shape = c.shape()},
           .inputs = c.inputs(seed)};
+}
+
+OpCase<op::AttentionForward<Tensor>> turned_on_load(OpCase<op::AttentionForward<Tensor>> test, DType dtype) {
+  constexpr int64_t kPositions = 500;
+  const int dim = test.op.shape.head_dim;
+  test.name += ", turned by angles in " + std::string(dtype_name(dtype));
+  test.op.table = shape_only(dtype, {kPositions, dim});
+  test.op.positions = shape_only(DType::kI32, {test.op.qkv.rows()});
+  test.op.turned = test.op.qkv;
+  std::vector<double>& table = test.inputs.tensors["table"] = reference::rope_table(kPositions, dim, 10000.0);
+  for (double& value : table) value = round_to(dtype, round_to(DType::kF32, value));
+  test.inputs.tensors["positions"] = random_integers(test.op.qkv.rows(), 7, kPositions);
+  return test;
+}
+
+Execution execute_after_rope(Backend& backend, const OpCase<op::AttentionForward<Tensor>>& test) {
+  const OpCase<op::Rope<Tensor>> rope{
+      .name = "rope of " + test.name, .op = op::turn_of(test.op, test.op.qkv, false), .inputs = test.inputs};
+  auto after = test;
+  after.inputs.tensors["qkv"] = execute(backend, rope).outputs.at("qkv");
+  after.op.table = after.op.positions = after.op.turned = {};
+  return execute(backend, after);
 }
 
 OpCase<op::AttentionBackward<Tensor>> attention_backward_shapes(Backend& backend, const GpuAttentionCase& c,

@@ -51,6 +51,16 @@ TEST(SmallShapes, AttentionOnHopper) {
   }
 }
 
+TEST(SmallShapes, AttentionThatTurnsOnLoad) {
+  const auto backend = make_cuda_backend({.attention = AttentionKind::kHopper});
+  if (backend->name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
+  for (const int dim : {64, 128}) {
+    const GpuAttentionCase c{.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {130, 1}, .tail_rows = 2};
+    const auto test = turned_on_load(attention_forward_case(*backend, c, 1), DType::kF32);
+    EXPECT_EQ(execute(*backend, test).bytes.at("out"), execute_after_rope(*backend, test).bytes.at("out")) << test.name;
+  }
+}
+
 TEST(SmallShapes, PartsOfAttention) {
   for (const int dim : {16, 64, 96, 128, 256}) {
     const AttentionPartCase c{{.heads = 2,
