@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the matmuls and the attention of the shapes that Litespark is measured by, through the backend's own ops:
-//   bench_cuda_matmul_attention [matmul|fp8|attention|fp8-attention|backward|all] [--json=FILE] [--seconds=0.3]
+//   bench_cuda_matmul_attention [matmul|fp8|attention|fp8-attention|turned|backward|all] [--json=FILE] [--seconds=0.3]
 //   [--model=1.6B] [--search=none,quick,thorough] [--heads=96,256]
 // `backward` compares cuDNN's attention with our Hopper kernels, in the fixed and in free order, on models' shapes.
 // --heads leaves the sizes of heads that it does not name out of both.
 // `fp8-attention` compares our Hopper forward in bf16 with the one on 8-bit floats, and times what makes its copies.
+// `turned` compares rotary positions as an op before our Hopper forward with the form that turns tiles on load, and as
+// an op behind our backward with gradients that it turns back.
 // `fp8` times the three products of the blocks' layers on 8-bit copies, with sums in f32 and in the tensor cores'
 // accumulators, with one scale a tensor and one a row, beside the same in bf16.
 // --search names how matmul algorithms are chosen: the library's first guess, the timed choice, the thorough one.
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <span>
 #include <string_view>
 
+#include "core/bf16.h"
 #include "core/error.h"
 #include "op_timer.h"
 #include "ops/cuda/cuda_backend.h"
@@ -337,6 +341,99 @@ void bench_fp8_attention(Report& report, const GpuMonitor& monitor, double secon
   measure(report, row, *backend, timer, on_fp8, true);
 }
 
+/// Cosines and sines of all positions of a document.
+Tensor angle_table(CaseTensors& tensors, DType dtype, int length, int head_dim) {
+  std::vector<int32_t> words;
+  for (int position = 0; position < length; ++position) {
+    for (int i = 0; i < head_dim; ++i) {
+      const int pair = i % (head_dim / 2);
+      const double angle = position * std::pow(10000.0, -2.0 * pair / head_dim);
+      const auto value = static_cast<float>(i < head_dim / 2 ? std::cos(angle) : std::sin(angle));
+      const uint32_t bits = dtype == DType::kF32 ? std::bit_cast<uint32_t>(value) : to_bf16(value).bits;
+      if (dtype == DType::kF32 || i % 2 == 0) {
+        words.push_back(static_cast<int32_t>(bits));
+      } else {
+        words.back() |= static_cast<int32_t>(bits << 16);
+      }
+    }
+  }
+  Tensor table = tensors.integers(words);
+  table.dtype = dtype;
+  table.shape = {length, head_dim};
+  return table;
+}
+
+/// op::Rope beside kernels that turn themselves, in both directions and with a table in either dtype.
+void bench_turned_attention(Report& report, const GpuMonitor& monitor, double seconds, const AttentionCase& test) {
+  const auto backend = make_cuda_backend({.attention = AttentionKind::kHopper});
+  const OpTimer timer(*backend, monitor, seconds);
+  CaseTensors tensors(*backend);
+  const int64_t tokens = int64_t{test.batch} * test.length;
+  const int64_t packed = int64_t{test.heads + 2 * test.kv_heads} * test.head_dim;
+  std::vector<int32_t> offsets, positions;
+  for (int i = 0; i <= test.batch; ++i) offsets.push_back(i * test.length);
+  for (int i = 0; i < tokens; ++i) positions.push_back(i % test.length);
+  const op::AttentionForward<Tensor> forward{
+      .out = tensors.zeros(DType::kBF16, {tokens, int64_t{test.heads} * test.head_dim}),
+      .log_sum_exp = tensors.zeros(DType::kF32, {test.heads, tokens}),
+      .qkv = tensors.random(DType::kBF16, {tokens, packed}),
+      .offsets = tensors.integers(offsets),
+      .num_documents = tensors.integers({test.batch}),
+      .scratch = {},
+      .abs_max = {},
+      .shape = shape_of(test)};
+  op::AttentionForward<Tensor> turned = forward;
+  turned.positions = tensors.integers(positions);
+  turned.turned = tensors.zeros(DType::kBF16, {tokens, packed});
+  const int64_t scratch_bytes = backend->sizes().attention_backward_scratch_bytes(forward.shape, tokens, DType::kBF16);
+  const op::AttentionBackward<Tensor> backward{.dqkv = tensors.zeros(DType::kBF16, {tokens, packed}),
+                                               .dout = tensors.random(DType::kBF16, forward.out.shape),
+                                               .qkv = forward.qkv,
+                                               .out = forward.out,
+                                               .log_sum_exp = forward.log_sum_exp,
+                                               .offsets = forward.offsets,
+                                               .num_documents = forward.num_documents,
+                                               .scratch = tensors.scratch(scratch_bytes),
+                                               .shape = forward.shape};
+  op::AttentionBackward<Tensor> turned_back = backward;
+  turned_back.positions = turned.positions;
+  backend->prepare(forward);
+  backend->prepare(backward);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    turned.table = angle_table(tensors, dtype, test.length, test.head_dim);
+    Row row{.group = "turned", .name = attention_name(test, "forward"), .flops = attention_flops(test)};
+    row.implementation = "rope, then forward, angles in " + std::string(dtype_name(dtype));
+    Row on_load = row;
+    timer.time(row, [&] {
+      backend->run(op::turn_of(turned, turned.qkv, false));
+      backend->run(forward);
+    });
+    report.add(std::move(row));
+    on_load.implementation = "turned on load, angles in " + std::string(dtype_name(dtype));
+    timer.time(on_load, [&] { backend->run(turned); });
+    report.add(std::move(on_load));
+    turned_back.table = turned.table;
+    Row behind{.group = "turned", .name = attention_name(test, "backward"), .flops = 2.5 * attention_flops(test)};
+    behind.implementation = "backward, then rope, angles in " + std::string(dtype_name(dtype));
+    Row on_store = behind;
+    timer.time(behind, [&] {
+      backend->run(backward);
+      backend->run(op::turn_of(turned_back, backward.dqkv, true));
+    });
+    report.add(std::move(behind));
+    on_store.implementation = "turned back on store, angles in " + std::string(dtype_name(dtype));
+    timer.time(on_store, [&] { backend->run(turned_back); });
+    report.add(std::move(on_store));
+  }
+}
+
+void bench_all_turned(Report& report, const GpuMonitor& monitor, double seconds) {
+  for (const int length : {256, 512, 1024, 4096, 16384}) {
+    bench_turned_attention(report, monitor, seconds, {16384 / length, length, 24, 8, 128, 0});
+    bench_turned_attention(report, monitor, seconds, {16384 / length, length, 32, 8, 64, 0});
+  }
+}
+
 struct Arguments {
   std::string what = "all";
   std::string json;
@@ -440,6 +537,7 @@ int run(const Arguments& arguments) {
       bench_fp8_attention(report, monitor, arguments.seconds, test);
     }
   }
+  if (all || arguments.what == "turned") bench_all_turned(report, monitor, arguments.seconds);
   if (arguments.what == "backward") {
     bench_all_attention(report, monitor, arguments, backward_cases(), std::span(kModes).first(4));
   }

@@ -145,8 +145,8 @@ struct AttentionForward {
 
 /// Gradient of AttentionForward with scores recomputed tile by tile. dqkv [N, (H + 2 K) D] is overwritten (rows past
 /// the last document with 0). qkv holds q and k as they were multiplied. table and positions, when present, are those
-/// by which op::Rope had turned them, and dq and dk are turned back: the gradient of what was turned, rounded once where
-/// the kernel itself turns. abs_max [1] f32, when present, is raised to max |dqkv| as op::AbsMax does.
+/// by which op::Rope had turned them, and dq and dk are turned back: the gradient of what was turned, rounded once
+/// where the kernel itself turns. abs_max [1] f32, when present, is raised to max |dqkv| as op::AbsMax does.
 template <class T>
 struct AttentionBackward {
   static constexpr std::string_view kName = "attention_backward";

@@ -217,6 +217,7 @@ void AttentionLibrary::run(const op::AttentionForward<Tensor>& op) {
   arguments.out = op.out.data;
   arguments.log_sum_exp = op.log_sum_exp.as<float>();
   arguments.abs_max = op.abs_max.has_value() ? op.abs_max.as<float>() : nullptr;
+  arguments.angles = RotaryAngles::of(op.table, op.positions);
   arguments.offsets = op.offsets.as<int32_t>();
   arguments.num_documents = op.num_documents.as<int32_t>();
   arguments.tickets = tickets_.data();
@@ -226,6 +227,11 @@ void AttentionLibrary::run(const op::AttentionForward<Tensor>& op) {
 
 bool AttentionLibrary::measures(const op::AttentionForward<Tensor>& op) {
   return !choose(op.shape, op.qkv.rows(), op.qkv.dtype, Pass::kForward).plan;
+}
+
+bool AttentionLibrary::turns(const op::AttentionForward<Tensor>& op) {
+  return hopper_forward_turns(op.shape.head_dim) &&
+         choose(op.shape, op.qkv.rows(), op.qkv.dtype, Pass::kForward).hopper;
 }
 
 void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
@@ -334,7 +340,7 @@ AttentionLibraryPtr make_attention_library(const DeviceContext& context, const C
 }
 
 void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
-  if (op.table.has_value()) {
+  if (op.table.has_value() && !attention_->turns(op)) {
     check(cudaMemcpyAsync(op.turned.data, op.qkv.data, static_cast<size_t>(op.qkv.bytes()), cudaMemcpyDeviceToDevice,
                           context_.stream),
           op.kName);

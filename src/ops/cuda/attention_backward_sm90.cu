@@ -22,14 +22,17 @@ __global__ __launch_bounds__(kGradientRowThreads) void prepare_rows_kernel(const
 
 template <int kHeadDim, bool kIsPart>
 __global__ __launch_bounds__(kGradientRowThreads) void finish_rows_kernel(const AttentionArguments arguments,
-                                                                          const GradientBuffers buffers) {
+                                                                          const GradientBuffers buffers,
+                                                                          int num_slots) {
   const int tile = static_cast<int>(blockIdx.x);
   const int slot = static_cast<int>(blockIdx.y);
   if constexpr (kIsPart) {
     add_gradient_rows<kHeadDim>(arguments, document_table(arguments), buffers, tile, slot);
   } else {
     __shared__ GradientRows<kHeadDim> shared;
-    finish_gradient_rows<kHeadDim>(arguments, document_table(arguments), buffers, tile, slot, shared);
+    const int first = slot * GradientRows<kHeadDim>::kHeads;
+    finish_gradient_rows<kHeadDim>(arguments, document_table(arguments), buffers, tile, first,
+                                   min(first + GradientRows<kHeadDim>::kHeads, num_slots), shared);
   }
 }
 
@@ -120,12 +123,13 @@ void launch(const AttentionArguments& arguments, void* scratch, const DeviceCont
   } else {
     launch_blocks<kHeadDim, false, kIsPart>(gradient, arguments, context);
   }
+  constexpr int kHeadsOfBlock = kIsPart ? 1 : GradientRows<kHeadDim>::kHeads;
   launch_kernel({.kernel = finish_rows_kernel<kHeadDim, kIsPart>,
                  .blocks_x = tiles,
-                 .blocks_y = heads,
+                 .blocks_y = static_cast<unsigned>(ceil_div(arguments.num_on(), kHeadsOfBlock)),
                  .threads = kGradientRowThreads,
                  .name = kOp},
-                arguments, context, buffers);
+                arguments, context, buffers, arguments.num_on());
 }
 
 template <int kHeadDim>

@@ -148,8 +148,12 @@ bool attention_has_tensor_kernel(int head_dim, DType dtype);
 void launch_attention_forward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
 void launch_attention_backward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
 
-/// The forward for Hopper's own instructions (attention_forward_sm90.cu): heads of 64, 96, 128 and 256 in bf16.
+/// The forward for Hopper's own instructions (attention_forward_sm90.cu): heads of 64, 96, 128 and 256 in bf16. It
+/// turns whole attention's queries and keys of some.
 bool attention_has_hopper_forward(int head_dim, DType dtype, const DeviceContext& context);
+constexpr bool hopper_forward_turns(int head_dim) {
+  return head_dim == 64 || head_dim == 128;
+}
 void launch_attention_forward_hopper(const AttentionArguments& arguments, const DeviceContext& context);
 
 /// The backward for them (attention_backward_sm90.cu): the same heads but 256. `scratch` is laid out by

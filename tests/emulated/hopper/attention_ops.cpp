@@ -25,12 +25,13 @@ class HostMemory {
 
   Tensor in(std::string_view name, const Tensor& tensor) {
     if (!tensor.has_value()) return tensor;
+    read_.emplace(name, tensor.dtype);
     return place(name, tensor, test::encode(tensor.dtype, inputs_.at(name)));
   }
   Tensor inout(std::string_view name, const Tensor& tensor) {
     if (!tensor.has_value()) return tensor;
     written_.emplace(name, tensor.dtype);
-    return in(name, tensor);
+    return place(name, tensor, test::encode(tensor.dtype, inputs_.at(name)));
   }
   Tensor out(std::string_view name, const Tensor& tensor) {
     if (!tensor.has_value()) return tensor;
@@ -38,7 +39,13 @@ class HostMemory {
     return place(name, tensor, std::vector<std::byte>(static_cast<size_t>(tensor.bytes()), std::byte{0xff}));
   }
 
+  /// Throws where an input has changed.
   test::Values outputs() const {
+    for (const auto& [name, dtype] : read_) {
+      if (bytes_.at(name) != test::encode(dtype, inputs_.at(name))) {
+        throw InternalError("attention", "an input was written to", name, "outputs alone");
+      }
+    }
     test::Values result;
     for (const auto& [name, dtype] : written_) result.tensors[name] = test::decode(dtype, bytes_.at(name));
     return result;
@@ -53,7 +60,7 @@ class HostMemory {
 
   const test::Values& inputs_;
   std::map<std::string, std::vector<std::byte>> bytes_;
-  std::map<std::string, DType> written_;
+  std::map<std::string, DType> read_, written_;
 };
 
 /// What all of whole attention has.

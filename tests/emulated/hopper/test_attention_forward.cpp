@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "attention_ops.h"
+#include "core/error.h"
 #include "ops/attention_part_cases.h"
 
 namespace litespark::test {
@@ -17,6 +18,31 @@ void expect_whole(const AttentionCase& c) {
   const Values truth = reference::evaluate<double>(test.op, test.inputs);
   const Values found = cuda::run_hopper(test);
   for (const char* name : {"out", "log_sum_exp"}) expect_near_all(c.name(), found.at(name), truth.at(name), 1e-2);
+}
+
+/// The same case after op::Rope, whose results are rounded to bf16, without a turn on load.
+OpCase<op::AttentionForward<Tensor>> after_rope(const OpCase<op::AttentionForward<Tensor>>& test) {
+  auto after = test;
+  const op::Rope<Tensor> rope = op::turn_of(test.op, test.op.qkv, false);
+  std::vector<double>& qkv = after.inputs.tensors["qkv"];
+  qkv = reference::evaluate<float>(rope, test.inputs).at("qkv");
+  for (double& value : qkv) value = round_to(DType::kBF16, value);
+  after.op.table = after.op.positions = after.op.turned = {};
+  return after;
+}
+
+/// Turned on load: near the truth, and the bits of op::Rope and the plain form. run_hopper holds qkv to what it was.
+void expect_turned(const AttentionCase& c) {
+  const auto test = c.forward(1);
+  const Values truth = reference::evaluate<double>(test.op, test.inputs);
+  Values found = cuda::run_hopper(test);
+  Values expected = cuda::run_hopper(after_rope(test));
+  for (Values* values : {&found, &expected}) cuda::clear_off_heads(c, c.out_columns(), values->tensors["out"]);
+  expect_near_all(c.name(), found.at("out"), truth.at("out"), 1e-2);
+  EXPECT_EQ(found.at("out"), expected.at("out")) << c.name();
+  if (!c.off_heads.empty()) return;
+  expect_near_all(c.name(), found.at("log_sum_exp"), truth.at("log_sum_exp"), 1e-2);
+  EXPECT_EQ(found.at("log_sum_exp"), expected.at("log_sum_exp")) << c.name();
 }
 
 /// Beside what was seen before, or with nothing before it.
@@ -105,6 +131,39 @@ TEST(EmulatedAttentionForward, LeavesTheLargestMagnitudeOfItsOutput) {
     double largest = 0;
     for (const double value : found.at("out")) largest = std::max(largest, std::abs(value));
     EXPECT_EQ(found.at("abs_max")[0], largest);
+  }
+}
+
+TEST(EmulatedAttentionForward, TurnsQueriesAndKeysOnLoad) {
+  for (const int dim : {64, 128}) {
+    for (const DType angles : {DType::kF32, DType::kBF16, DType::kF16}) {
+      expect_turned(
+          {.heads = 2, .dim = dim, .lengths = {140, 20}, .tail_rows = 3, .dtype = DType::kBF16, .angles = angles});
+    }
+  }
+}
+
+TEST(EmulatedAttentionForward, TurnsTilesThatFollowEachOtherInABlock) {
+  for (const int dim : {64, 128}) {
+    for (const AttentionCase& c :
+         {AttentionCase{.heads = 3, .kv_heads = 1, .lengths = {300, 129, 1, 64}},
+          AttentionCase{.window = 70, .lengths = {400, 9}, .tail_rows = 130},
+          AttentionCase{.heads = 4, .kv_heads = 2, .lengths = {80, 5, 64, 33, 1, 17}},
+          AttentionCase{.window = 8, .lengths = {64, 64, 64, 64}},
+          AttentionCase{.heads = 4, .kv_heads = 2, .lengths = {150, 60}, .off_heads = {0, 3}}}) {
+      AttentionCase turned = c;
+      turned.dim = dim;
+      turned.dtype = DType::kBF16;
+      turned.angles = DType::kBF16;
+      expect_turned(turned);
+    }
+  }
+}
+
+TEST(EmulatedAttentionForward, TurnsNoHeadsOfOtherSizes) {
+  for (const int dim : {96, 256}) {
+    const AttentionCase c{.dim = dim, .lengths = {20}, .dtype = DType::kBF16, .angles = DType::kF32};
+    EXPECT_THROW(cuda::run_hopper(c.forward(1)), InternalError);
   }
 }
 

@@ -53,16 +53,24 @@ OpCase<op::AttentionBackward<Tensor>> attention_backward_case(Backend& backend, 
 OpCase<op::AttentionBackward<Tensor>> attention_backward_shapes(Backend& backend, const GpuAttentionCase& c,
                                                                 uint64_t seed);
 
-/// Gives a case the angles of random positions, by a table of `dtype`.
+/// Gives a case of either direction angles in `dtype` at random positions.
 template <class Op>
-void add_angles(OpCase<Op>& test, const GpuAttentionCase& c, DType dtype, uint64_t seed) {
+void add_angles(OpCase<Op>& test, DType dtype) {
   constexpr int64_t kPositions = 4096;
-  test.op.table = shape_only(dtype, {kPositions, c.dim});
-  test.op.positions = shape_only(DType::kI32, {c.rows()});
-  std::vector<double>& table = test.inputs.tensors["table"] = reference::rope_table(kPositions, c.dim, 500000.0);
+  const int dim = test.op.shape.head_dim;
+  test.name += ", turned by angles in " + std::string(dtype_name(dtype));
+  test.op.table = shape_only(dtype, {kPositions, dim});
+  test.op.positions = shape_only(DType::kI32, {test.op.qkv.rows()});
+  std::vector<double>& table = test.inputs.tensors["table"] = reference::rope_table(kPositions, dim, 500000.0);
   for (double& value : table) value = round_to(dtype, round_to(DType::kF32, value));
-  test.inputs.tensors["positions"] = random_integers(c.rows(), seed, kPositions);
+  test.inputs.tensors["positions"] = random_integers(test.op.qkv.rows(), 7, kPositions);
 }
+/// `test` with queries and keys that are turned as they are read.
+OpCase<op::AttentionForward<Tensor>> turned_on_load(OpCase<op::AttentionForward<Tensor>> test, DType dtype);
+/// What that case shall give: op::Rope on `backend`, and there the op on its result.
+Execution execute_after_rope(Backend& backend, const OpCase<op::AttentionForward<Tensor>>& test);
+/// The same of the gradient: the op without angles, and on its dqkv op::Rope.
+Execution execute_before_rope(Backend& backend, const OpCase<op::AttentionBackward<Tensor>>& test);
 
 /// Holds statistics from tensor cores to `tolerance` * (1 + |value|): their fp32 sums are not IEEE's, so that the rule
 /// of plain fp32 does not fit, and what follows from them is held to it anyway.

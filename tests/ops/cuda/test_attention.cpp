@@ -224,6 +224,30 @@ OpCase<op::AttentionForward<Tensor>> attention_forward_case(Backend& backend, co
           .inputs = c.inputs(seed)};
 }
 
+OpCase<op::AttentionForward<Tensor>> turned_on_load(OpCase<op::AttentionForward<Tensor>> test, DType dtype) {
+  add_angles(test, dtype);
+  test.op.turned = test.op.qkv;
+  return test;
+}
+
+Execution execute_after_rope(Backend& backend, const OpCase<op::AttentionForward<Tensor>>& test) {
+  const OpCase<op::Rope<Tensor>> rope{
+      .name = "rope of " + test.name, .op = op::turn_of(test.op, test.op.qkv, false), .inputs = test.inputs};
+  auto after = test;
+  after.inputs.tensors["qkv"] = execute(backend, rope).outputs.at("qkv");
+  after.op.table = after.op.positions = after.op.turned = {};
+  return execute(backend, after);
+}
+
+Execution execute_before_rope(Backend& backend, const OpCase<op::AttentionBackward<Tensor>>& test) {
+  auto before = test;
+  before.op.table = before.op.positions = before.op.abs_max = {};
+  OpCase<op::Rope<Tensor>> rope{
+      .name = "rope of " + test.name, .op = op::turn_of(test.op, test.op.dqkv, true), .inputs = test.inputs};
+  rope.inputs.tensors["qkv"] = execute(backend, before).outputs.at("dqkv");
+  return execute(backend, rope);
+}
+
 OpCase<op::AttentionBackward<Tensor>> attention_backward_shapes(Backend& backend, const GpuAttentionCase& c,
                                                                 uint64_t seed) {
   const auto before = attention_forward_case(backend, c, seed);

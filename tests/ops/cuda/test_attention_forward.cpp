@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tensor-core forward: the kernel error rule for every head size, window and packing; rows of no document are zero.
+#include <cmath>
+
 #include "ops/cuda/attention_cases.h"
 
 namespace litespark::test {
@@ -82,6 +84,48 @@ TEST(AttentionForward, OnHopperKeepsTheErrorRule) {
   bool ran = false;
   for (const auto& [key, choice] : backend->tuning()) ran |= choice == "hopper";
   EXPECT_TRUE(ran);
+}
+
+/// Bits of the output and the statistics, and an untouched qkv, which execute() holds to what it was.
+void expect_bits_of_rope(Backend& backend, const OpCase<op::AttentionForward<Tensor>>& test) {
+  const Execution found = execute(backend, test);
+  const Execution expected = execute_after_rope(backend, test);
+  for (const char* const name : {"out", "log_sum_exp"}) {
+    EXPECT_EQ(found.bytes.at(name), expected.bytes.at(name)) << test.name << ": " << name;
+  }
+}
+
+TEST(AttentionForward, TurnedOnLoadHasTheBitsOfRopeAndThePlainForward) {
+  Backend* backend = hopper_backend();
+  if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
+  for (const GpuAttentionCase& c : hopper_cases()) {
+    for (const DType angles : {DType::kF32, DType::kBF16, DType::kF16}) {
+      const auto test = turned_on_load(attention_forward_case(*backend, c, 1), angles);
+      expect_bits_of_rope(*backend, test);
+    }
+  }
+  const auto longer = attention_forward_case(
+      *backend, {.heads = 6, .kv_heads = 2, .dim = 128, .lengths = {2000, 1, 700, 3000}, .tail_rows = 9}, 1);
+  for (int i = 0; i < 5; ++i) expect_bits_of_rope(*backend, turned_on_load(longer, DType::kF32));
+}
+
+TEST(AttentionForward, TurnedOnLoadLeavesTheTurnedCopyAlone) {
+  Backend* backend = hopper_backend();
+  if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
+  for (const int dim : {64, 96, 128}) {
+    const auto test =
+        turned_on_load(attention_forward_case(*backend, {.dim = dim, .lengths = {70, 9}}, 1), DType::kF32);
+    const std::vector<double> turned = execute(*backend, test).outputs.at("turned");
+    EXPECT_EQ(std::isnan(turned[0]), dim != 96) << test.name;
+  }
+}
+
+TEST(AttentionForward, OtherKernelsTurnACopy) {
+  for (const GpuAttentionCase& c : {GpuAttentionCase{.heads = 2, .dim = 32, .lengths = {70, 9}, .tail_rows = 2},
+                                    GpuAttentionCase{.dim = 128, .window = 40, .lengths = {150}}}) {
+    expect_bits_of_rope(portable_backend(),
+                        turned_on_load(attention_forward_case(portable_backend(), c, 1), DType::kBF16));
+  }
 }
 
 }  // namespace

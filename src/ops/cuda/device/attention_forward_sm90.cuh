@@ -6,11 +6,20 @@
 #pragma once
 
 #include "ops/cuda/device/attention_forward_softmax.cuh"
+#include "ops/cuda/device/attention_forward_turn.cuh"
 #include "ops/cuda/device/attention_forward_work.cuh"
 #include "ops/cuda/device/wgmma_e4m3.cuh"
 #include "ops/cuda/tensor_map.h"
 
 namespace litespark::cuda {
+
+/// Barriers of key tiles that were turned after their copy, where a form turns them. Their queries were turned before.
+template <class Shape, bool kIsTurned = Shape::kIsTurned>
+struct TurnedTiles {};
+template <class Shape>
+struct TurnedTiles<Shape, true> {
+  uint64_t keys[Shape::kKeyStages];
+};
 
 /// Shared memory; its address is a multiple of 1024. Whoever copies queries also says what they are. Of two, their
 /// places take what comes out of them, too: bf16.
@@ -26,6 +35,16 @@ struct ForwardShared {
   uint64_t queries_full[kQueryBarriers], queries_empty[kQueryBarriers];
   uint64_t keys_full[Shape::kKeyStages], keys_empty[Shape::kKeyStages];
   uint64_t values_full[Shape::kValueStages], values_empty[Shape::kValueStages];
+  [[no_unique_address]] TurnedTiles<Shape> turned;
+
+  /// The barrier of a tile of keys that products may read.
+  __device__ const uint64_t* keys_ready(int stage) const {
+    if constexpr (Shape::kIsTurned) {
+      return &turned.keys[stage];
+    } else {
+      return &keys_full[stage];
+    }
+  }
 };
 
 /// Announces and starts the copy of kRows rows of kColumns elements, in panels of kRowBytes.
@@ -140,6 +159,36 @@ __device__ void produce_values(ForwardShared<kHeadDim, kForm>& shared, const Att
       barrier_arrive(shared_address(&shared.queries_empty[queries.barrier(part)]));
     }
     queries.advance();
+  }
+}
+
+/// A warpgroup: turns the tiles of the work that is posted, queries and then keys, in the order of their copies.
+template <int kHeadDim, ForwardForm kForm, class Angle>
+__device__ void turn_tiles(ForwardShared<kHeadDim, kForm>& shared, const AttentionArguments& arguments) {
+  using Shape = ForwardShape<kHeadDim, kForm>;
+  constexpr int kRows = TurnShape<kHeadDim, Angle>::kTileRows;
+  static_assert(Shape::kQueries == kRows && Shape::kKeys == kRows && !Shape::kHandsBackEarly);
+  const Turner<kHeadDim, Angle> turner(arguments);
+  PipelineState<Shape::kKeyStages> keys;
+  WorkState<Shape> queries;
+  for (;; queries.advance()) {
+    const int place = queries.place();
+    uint64_t* const queries_full = &shared.queries_full[place];
+    barrier_wait(shared_address(queries_full), queries.full_parity());
+    const auto& work = shared.work[place];
+    if (!work.exists) return;
+    const TileRange range = work.walk.range();
+#pragma unroll 1
+    for (int tile = range.end; tile >= range.begin; --tile) {
+      const bool is_keys = tile < range.end;
+      turner.turn(is_keys ? shared.keys[keys.stage] : shared.queries[place],
+                  is_keys ? work.first_key(tile) : work.at.begin + work.first,
+                  is_keys ? &shared.keys_full[keys.stage] : queries_full,
+                  is_keys ? keys.full_parity() : queries.full_parity());
+      if (!is_keys) continue;
+      release(&shared.turned.keys[keys.stage]);
+      keys.advance();
+    }
   }
 }
 
@@ -303,7 +352,7 @@ class ForwardConsumer {
   }
 
   __device__ void wait_for_keys() const {
-    barrier_wait(shared_address(&shared_.keys_full[keys_.stage]), keys_.full_parity());
+    barrier_wait(shared_address(shared_.keys_ready(keys_.stage)), keys_.full_parity());
   }
   __device__ void wait_for_values() const {
     barrier_wait(shared_address(&shared_.values_full[values_.stage]), values_.full_parity());
@@ -478,6 +527,10 @@ __device__ void init_barriers(ForwardShared<kHeadDim, kForm>& shared) {
     barrier_init(shared_address(&shared.values_full[stage]), 1);
     barrier_init(shared_address(&shared.values_empty[stage]), Shape::kArrivals);
   }
+  if constexpr (Shape::kIsTurned) {
+    constexpr int kArrivals = kWarpgroupThreads / kWarpSize * kWarpArrivals;
+    for (uint64_t& barrier : shared.turned.keys) barrier_init(shared_address(&barrier), kArrivals);
+  }
   barrier_init_fence();
 }
 
@@ -494,6 +547,14 @@ __device__ void attention_forward_block(const AttentionArguments& arguments, con
     if (threadIdx.x / kWarpSize == 0) produce_keys<kHeadDim, kForm>(shared, arguments, grid, operands);
     if (threadIdx.x == kWarpSize) produce_values<kHeadDim, kForm>(shared, arguments, operands);
   } else {
+    if constexpr (Shape::kIsTurned) {
+      if (role > Shape::kWarpgroups) {
+        give_registers<Shape::kTurnerRegisters>();
+        return visit_angles(arguments.angles, [&](auto tag) {
+          turn_tiles<kHeadDim, kForm, typename decltype(tag)::type>(shared, arguments);
+        });
+      }
+    }
     take_registers<Shape::kConsumerRegisters>();
     ForwardConsumer<kHeadDim, kForm>(shared, arguments, operands).run();
   }

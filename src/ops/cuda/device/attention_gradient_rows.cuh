@@ -139,11 +139,23 @@ __device__ GradientFragment sum_fragment(int quad) {
           .column = at.column + (Shape::kHalvesQueries ? 0 : quad / kHalf * Shape::kDqueryColumns)};
 }
 
-/// Shared memory of finish_gradient_rows: a query tile in rows.
+/// Of finish_gradient_rows, which holds the numbers of a tile's sum in twos of quads: both of a pair that is turned,
+/// half a head apart.
 template <int kHeadDim>
 struct GradientRows {
+  static constexpr int kHeads = 4;  ///< of a block, one after another: they turn by the same angles
   static constexpr int kPitch = kHeadDim + 8;
+  static constexpr int kTwos = gradient_tile_floats(kHeadDim) / 8;
+  static constexpr int kTwosOfThread = kTwos / kGradientRowThreads;
+  static constexpr int kApart = kTwos / (GradientShape<kHeadDim>::kHalvesQueries ? 2 : 1);
+  /// Shared memory: a query tile in rows.
   alignas(16) bf16 elements[gradient_query_tile(kHeadDim) * kPitch];
+
+  /// The first quad of the thread's two number `i`.
+  __device__ static int quad(int i) {
+    const int two = i * kGradientRowThreads + static_cast<int>(threadIdx.x);
+    return two / kApart * (2 * kApart) + two % kApart;
+  }
 };
 
 /// Four neighbouring numbers of a query tile's sum, as sum_fragment has them.
@@ -158,59 +170,73 @@ struct SumQuad {
   }
 };
 
-/// scale times the summed dQ of one tile and the head of block `slot`, to its columns of dqkv; zeros in rows of no
-/// document.
+/// Of a thread's twos, both rows of each.
 template <int kHeadDim>
-__device__ void finish_gradient_rows(const AttentionArguments& arguments, const DocumentTable& table,
-                                     const GradientBuffers& buffers, int tile, int slot,
-                                     GradientRows<kHeadDim>& shared) {
-  constexpr int kQueries = gradient_query_tile(kHeadDim);
-  constexpr int kPitch = GradientRows<kHeadDim>::kPitch;
-  const int thread = static_cast<int>(threadIdx.x);
-  const int head = arguments.query_head(slot);
-  const int64_t item = int64_t{head} * tiles_of<kQueries>(arguments.num_tokens) + tile;
-  const float4* const sum = reinterpret_cast<const float4*>(buffers.dqueries + item * gradient_tile_floats(kHeadDim));
-  const int rows = document_rows(table) - tile * kQueries;
-  if (rows > 0) {
-    // In twos that hold both numbers of pairs, half a head apart.
-    constexpr int kTwos = gradient_tile_floats(kHeadDim) / 8;
-    constexpr int kApart = kTwos / (GradientShape<kHeadDim>::kHalvesQueries ? 2 : 1);
+__device__ void load_gradient_angles(PairAngles (&angles)[GradientRows<kHeadDim>::kTwosOfThread][2],
+                                     const AttentionArguments& arguments, int tile) {
 #pragma unroll
-    for (int i = 0; i < kTwos / kGradientRowThreads; ++i) {
-      const int two = i * kGradientRowThreads + thread;
-      const int quad = two / kApart * (2 * kApart) + two % kApart;
-      const GradientFragment at = sum_fragment<kHeadDim>(quad);
-      SumQuad low(sum[quad]);
-      SumQuad high(sum[quad + kApart]);
-      if (arguments.angles.table != nullptr) {
+  for (int i = 0; i < GradientRows<kHeadDim>::kTwosOfThread; ++i) {
+    const GradientFragment at = sum_fragment<kHeadDim>(GradientRows<kHeadDim>::quad(i));
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          // Rows behind the last one are not written.
-          const int token = min(tile * kQueries + at.row + 8 * half, arguments.num_tokens - 1);
-          const int position = arguments.angles.positions[token];
-          PairAngles::load(arguments.angles, position, kHeadDim, at.column).turn_back(low.rows[half], high.rows[half]);
-        }
-      }
-      bf16* const place = shared.elements + at.row * kPitch + at.column;
-      low.store(place, kPitch, arguments.scale);
-      high.store(place + kHeadDim / 2, kPitch, arguments.scale);
+    for (int half = 0; half < 2; ++half) {
+      const int row = tile * gradient_query_tile(kHeadDim) + at.row + 8 * half;
+      const int token = min(row, arguments.num_tokens - 1);  // rows behind the last one are not written
+      angles[i][half] = PairAngles::load(arguments.angles, arguments.angles.positions[token], kHeadDim, at.column);
     }
   }
-  __syncthreads();
+}
+
+/// scale times the summed dQ of one tile and the heads of blocks `first_slot` .. `end_slot`, to their columns of dqkv;
+/// zeros in rows of no document.
+template <int kHeadDim>
+__device__ void finish_gradient_rows(const AttentionArguments& arguments, const DocumentTable& table,
+                                     const GradientBuffers& buffers, int tile, int first_slot, int end_slot,
+                                     GradientRows<kHeadDim>& shared) {
+  using Rows = GradientRows<kHeadDim>;
+  constexpr int kQueries = gradient_query_tile(kHeadDim);
   constexpr int kChunks = kHeadDim / 8;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int rows = document_rows(table) - tile * kQueries;
+  const bool turns = arguments.angles.table != nullptr && rows > 0;
+  PairAngles angles[Rows::kTwosOfThread][2];
+  if (turns) load_gradient_angles<kHeadDim>(angles, arguments, tile);
   float largest = 0;
-  for (int chunk = thread; chunk < kQueries * kChunks; chunk += kGradientRowThreads) {
-    const int row = chunk / kChunks;
-    const int column = chunk % kChunks * 8;
-    const int64_t token = int64_t{tile} * kQueries + row;
-    if (token >= arguments.num_tokens) break;
-    Pack<bf16, 8> value = {};
-    if (row < rows) value = load_pack<8>(shared.elements + row * kPitch + column);
-    bf16* const dqkv = static_cast<bf16*>(arguments.dqkv);
-    *reinterpret_cast<Pack<bf16, 8>*>(dqkv + token * arguments.qkv_stride() + head * kHeadDim + column) = value;
-    if (arguments.abs_max == nullptr) continue;
+#pragma unroll 1
+  for (int slot = first_slot; slot < end_slot; ++slot) {
+    const int head = arguments.query_head(slot);
+    const int64_t item = int64_t{head} * tiles_of<kQueries>(arguments.num_tokens) + tile;
+    const float4* const sum = reinterpret_cast<const float4*>(buffers.dqueries + item * gradient_tile_floats(kHeadDim));
+    if (rows > 0) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) largest = larger_magnitude(largest, value[i]);
+      for (int i = 0; i < Rows::kTwosOfThread; ++i) {
+        const int quad = Rows::quad(i);
+        const GradientFragment at = sum_fragment<kHeadDim>(quad);
+        SumQuad low(sum[quad]);
+        SumQuad high(sum[quad + Rows::kApart]);
+        if (turns) {
+#pragma unroll
+          for (int half = 0; half < 2; ++half) angles[i][half].turn_back(low.rows[half], high.rows[half]);
+        }
+        bf16* const place = shared.elements + at.row * Rows::kPitch + at.column;
+        low.store(place, Rows::kPitch, arguments.scale);
+        high.store(place + kHeadDim / 2, Rows::kPitch, arguments.scale);
+      }
+    }
+    __syncthreads();
+    for (int chunk = thread; chunk < kQueries * kChunks; chunk += kGradientRowThreads) {
+      const int row = chunk / kChunks;
+      const int column = chunk % kChunks * 8;
+      const int64_t token = int64_t{tile} * kQueries + row;
+      if (token >= arguments.num_tokens) break;
+      Pack<bf16, 8> value = {};
+      if (row < rows) value = load_pack<8>(shared.elements + row * Rows::kPitch + column);
+      bf16* const dqkv = static_cast<bf16*>(arguments.dqkv);
+      *reinterpret_cast<Pack<bf16, 8>*>(dqkv + token * arguments.qkv_stride() + head * kHeadDim + column) = value;
+      if (arguments.abs_max == nullptr) continue;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) largest = larger_magnitude(largest, value[i]);
+    }
+    __syncthreads();
   }
   if (arguments.abs_max != nullptr) raise_abs_max(arguments.abs_max, largest);
 }

@@ -37,7 +37,7 @@ T from_float(float value) {
 }
 
 template <class T, int kWidth>
-struct alignas(sizeof(T) * kWidth) Pack {
+struct alignas(sizeof(T) * kWidth > 16 ? 16 : sizeof(T) * kWidth) Pack {
   T elements[kWidth];
   float operator[](int i) const { return as_float(elements[i]); }
 };
