@@ -6,6 +6,7 @@
 
 #include "call_record_file.h"
 #include "commands.h"
+#include "core/quote.h"
 #include "core/text_table.h"
 #include "elastic.h"
 #include "io/file.h"
@@ -96,7 +97,7 @@ std::string decay_groups_text(const ParamTable& params) {
 /// The run is done whatever becomes of its page, so a failure is only said.
 void write_run_report(const fs::path& out) {
   try {
-    std::cout << "report: " << report::write_report(out).string() << std::endl;
+    std::cout << "report: " << plain_text(report::write_report(out).string()) << std::endl;
   } catch (const Error& error) {
     std::cerr << "warning: no report: " << error.what() << std::endl;
   }
@@ -108,8 +109,9 @@ void warn_of_other_kernels(const std::map<std::string, std::string>& before, con
   const auto was = before.find(kKernelsTuning);
   const auto is = now.find(kKernelsTuning);
   if (was == before.end() || is == now.end() || was->second == is->second) return;
-  std::cerr << "warning: the checkpoint was computed with " << was->second << " kernels and this run goes on with "
-            << is->second << ": equal up to rounding, not bit for bit (device.isa)" << std::endl;
+  std::cerr << "warning: the checkpoint was computed with " << plain_text(was->second)
+            << " kernels and this run goes on with " << is->second
+            << ": equal up to rounding, not bit for bit (device.isa)" << std::endl;
 }
 
 /// For the report to hold against what comes; a machine that the planner does not know is no reason not to train.
@@ -235,7 +237,8 @@ class TrainCommand final : public Command {
     const fs::path folder = make_run_folder(config);
     spare_run_file(folder / "run.toml", line.positionals.at(0));
     const FolderLock lock(folder);
-    if (!lock.is_held()) std::cerr << "warning: " << folder.string() << ": this file system knows no locks\n";
+    if (!lock.is_held())
+      std::cerr << "warning: " << plain_text(folder.string()) << ": this file system knows no locks\n";
     TrainingRun::Start start{
         .store = CheckpointStore(folder / "checkpoints"), .checkpoint = {}, .command = line.arguments};
     start.checkpoint = resume_from(config, start.store);

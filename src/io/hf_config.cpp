@@ -9,11 +9,11 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/quote.h"
 #include "io/file.h"
 #include "io/json_code_keys.h"
 #include "io/json_fields.h"
 #include "io/json_file.h"
-#include "io/quote.h"
 
 namespace litespark {
 namespace {
