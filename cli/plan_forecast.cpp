@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "backend_choice.h"
+#include "core/quote.h"
 #include "io/file.h"
 #include "io/run_file.h"
 #include "meter/carbon.h"
@@ -80,7 +81,8 @@ Hardware hardware_of(const std::string& name_or_file) {
   if (!name_or_file.ends_with(".toml")) return hardware_named(name_or_file);
   Hardware hardware;
   read_toml(read_toml_text(name_or_file), name_or_file, Fields::of(hardware));
-  hardware.validate();
+  hardware.validate(name_or_file);
+  hardware.name = plain_text(hardware.name);  // stands in tables and sentences
   return hardware;
 }
 
@@ -121,7 +123,9 @@ RunForecast make_forecast(const ForecastRequest& request, const RunConfig& confi
                           const Program& program) {
   const bool is_own_cpu = request.hardware.empty() && runs_on_cpu(config);
   const std::string& name = request.hardware.empty() ? config.cluster.hardware : request.hardware;
-  RunForecast forecast = forecast_on(is_own_cpu ? cpu_of_rank(config) : hardware_of(name), config, model, program);
+  const Hardware hardware = is_own_cpu ? cpu_of_rank(config) : hardware_of(name);
+  if (!(hardware.watts > 0)) throw ConfigError(name + ": watts", "is needed for energy", hardware.watts, "above 0");
+  RunForecast forecast = forecast_on(hardware, config, model, program);
   // The program was made with a CPU's packed copies, whatever it is forecast for.
   if (runs_on_cpu(config) && !request.hardware.empty()) forecast.memory_is_exact = false;
   return forecast;

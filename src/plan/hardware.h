@@ -55,8 +55,8 @@ struct Hardware {
   AttentionRates attention;
 
   void visit(Fields& fields);
-  /// Throws ConfigError for a machine without peak, memory or bandwidth.
-  void validate() const;
+  /// Throws ConfigError for a machine without peak, memory or bandwidth; `file` is where it was read, if it was.
+  void validate(std::string_view file = {}) const;
 
   double peak_flops(bool fp8) const { return 1e12 * (fp8 && fp8_tflops > 0 ? fp8_tflops : bf16_tflops); }
   double memory_bytes() const { return memory_gib * 1073741824.0; }
