@@ -303,6 +303,12 @@ std::optional<bool> Hardware::runs_fp8_attention() const {
   return compute_capability == "9.0";
 }
 
+std::optional<bool> Hardware::is_gpu() const {
+  if (multiprocessors > 0) return true;
+  if (compute_capability.empty()) return std::nullopt;
+  return compute_capability != "none";
+}
+
 void Hardware::validate(std::string_view file) const {
   const auto key = [&](const char* path) { return (file.empty() ? "hardware." : std::string(file) + ": ") + path; };
   static const std::regex kCapability("[1-9][0-9]?\\.[0-9]");

@@ -62,6 +62,8 @@ struct Hardware {
   double memory_bytes() const { return memory_gib * 1073741824.0; }
   /// Whether attention's forward on 8-bit floats runs there; nullopt: the capability is not stated.
   std::optional<bool> runs_fp8_attention() const;
+  /// Whether it is a GPU; nullopt: nothing that only one of them has is stated.
+  std::optional<bool> is_gpu() const;
   double memory_rate() const { return memory_tbps * 1e12 * memory_efficiency; }
 };
 

@@ -220,5 +220,29 @@ TEST(PlanForecast, NamesFromFilesCannotSteerATerminal) {
   EXPECT_TRUE(contains(refused.errors, "unknown key; got e\\x1b[2J\\x0a, expected"));
 }
 
+TEST(PlanForecast, ARunThatLeavesItsDeviceOpenIsPlannedForTheHardwareThatIsNamed) {
+  const std::vector<std::string> run = {config("124m.toml"), "--model.head_dim=128", "--precision.attention=fp8"};
+  const auto planned = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), run.begin(), run.end());
+    return plan(more);
+  };
+  const ProgramResult named = planned({"--hardware=h200"});
+  EXPECT_EQ(named.exit_code, 0) << named.errors;
+  EXPECT_EQ(named.output, planned({"--hardware=h200", "--device.kind=cuda"}).output);
+  const ProgramResult contrary = planned({"--hardware=h200", "--device.kind=cpu"});
+  EXPECT_EQ(contrary.exit_code, 2);
+  EXPECT_TRUE(contains(contrary.errors,
+                       "[precision.attention] fp8 needs a GPU that multiplies 8-bit floats; got "
+                       "device.kind = \"cpu\", expected device.kind = \"cuda\""));
+  const ProgramResult on_cpu = planned({"--hardware=cpu"});
+  EXPECT_EQ(on_cpu.exit_code, 2);
+  EXPECT_TRUE(contains(on_cpu.errors, "got device.kind = \"cpu\"")) << on_cpu.errors;
+  // What a GPU excludes is excluded.
+  const ProgramResult recorded =
+      plan({config("124m.toml"), "--gpus=2", "--hardware=h200", "--distribution.record_calls=8"});
+  EXPECT_EQ(recorded.exit_code, 2);
+  EXPECT_TRUE(contains(recorded.errors, "[distribution.record_calls] NCCL makes its calls on the device"));
+}
+
 }  // namespace
 }  // namespace litespark

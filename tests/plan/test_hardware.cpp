@@ -130,5 +130,12 @@ TEST(Hardware, FiguresInATextThatNoMachineHasCorrectNothing) {
   }
 }
 
+TEST(Hardware, IsAGpuWhereSomethingSaysSo) {
+  for (const Hardware& hardware : known_hardware()) EXPECT_EQ(hardware.is_gpu(), hardware.name != "CPU");
+  EXPECT_EQ(Hardware{}.is_gpu(), std::nullopt);
+  EXPECT_EQ(Hardware{.multiprocessors = 1}.is_gpu(), true);
+  EXPECT_EQ(Hardware{.compute_capability = "9.0"}.is_gpu(), true);
+}
+
 }  // namespace
 }  // namespace litespark
