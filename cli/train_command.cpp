@@ -26,6 +26,7 @@
 #include "spec/llama_program_checks.h"
 #include "spec/param_cut.h"
 #include "spec/run_program.h"
+#include "stop_request.h"
 #include "text_commands.h"
 #include "train/run_options.h"
 #include "train/shared_text.h"
@@ -179,9 +180,12 @@ class TrainCommand final : public Command {
   void visit_file(Fields& fields) override { defaults_.visit(fields); }
 
   ExitCode run(const CommandLine& line) override {
+    StopWatch signals;
     RunConfig config = load_run(with_gpus(line, gpus_));
+    signals.add(config.checkpoint.signal);
     (void)grid_intensity(config.meter.grid, config.meter.grid_intensity);  // refused before anything is made
     const auto place = place_among_ranks(config);
+    signals.set_speaks(!place || place->rank == 0);
     const bool starts_ranks = config.meets_ranks() && !place;
     if (!starts_ranks && (!place || place->rank == 0)) warn_of_ignored_settings(config);  // once in all ranks
     refuse_unsupported(config);
