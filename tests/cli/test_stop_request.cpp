@@ -96,5 +96,17 @@ TEST(StopRequest, RanksThatWereJustStartedEndWithTheCodeAndALineAndNoneIsLeftBeh
   }
 }
 
+TEST(StopRequest, RanksAreCalledByTheProgramsName) {
+  const SmallRun run;
+  RunningLitespark program(run.train_arguments({"--gpus=2", "--train.steps=1000000", "--out=cut"}),
+                           run.path("").string());
+  ASSERT_TRUE(await([&] { return program.children().size() == 2; }));
+  for (const pid_t rank : program.children()) {
+    EXPECT_TRUE(await([&] { return status_line(rank, "Name:\t") == "litespark"; })) << status_line(rank, "Name:\t");
+  }
+  program.send(SIGINT);
+  program.wait();
+}
+
 }  // namespace
 }  // namespace litespark
