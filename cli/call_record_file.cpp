@@ -7,7 +7,9 @@
 #include <iomanip>
 #include <iostream>
 #include <sstream>
+#include <system_error>
 
+#include "core/error.h"
 #include "core/json_text.h"
 #include "io/file.h"
 
@@ -52,10 +54,12 @@ CallRecordFile::~CallRecordFile() {
     const std::vector<dist::RecordedCall> calls = record_->calls();
     // Before its first step a start may still be refused, and what an earlier one left must stay.
     if (std::none_of(calls.begin(), calls.end(), [](const auto& call) { return call.step > 0; })) return;
-    std::filesystem::create_directories(path_.parent_path());
+    std::error_code status;
+    std::filesystem::create_directories(path_.parent_path(), status);
+    if (status) throw IoError(path_.parent_path().string(), "the folder cannot be made: " + status.message());
     write_text_file(path_, calls_json(calls));
   } catch (const std::exception& error) {
-    std::cerr << "warning: the record of calls is lost: " << error.what() << "\n";
+    std::cerr << "warning: the record of calls is lost: " << error.what() << std::endl;
   }
 }
 

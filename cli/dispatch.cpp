@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dispatch.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <iostream>
 
@@ -47,6 +49,7 @@ ExitCode print_help(const Commands& commands, const std::vector<std::string>& ar
 }  // namespace
 
 ExitCode dispatch(const std::vector<std::string>& arguments) {
+  prctl(PR_SET_NAME, "litespark");  // ranks are started as /proc/self/exe, which would be their name
   const Commands commands = all_commands();
   if (arguments.empty()) {
     std::cerr << program_help(commands);

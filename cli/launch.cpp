@@ -61,6 +61,7 @@ class Launch {
   explicit Launch(const LaunchRequest& request)
       : ranks_(static_cast<size_t>(request.num_ranks)), devices_(request.devices) {
     sigemptyset(&signals_);
+    sigemptyset(&passed_);
     for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, SIGCHLD}) sigaddset(&signals_, number);
     sigprocmask(SIG_BLOCK, &signals_, &before_);
     arrivals_ = dist::Socket(signalfd(-1, &signals_, SFD_NONBLOCK | SFD_CLOEXEC));
@@ -108,9 +109,11 @@ class Launch {
     }
     for (size_t rank = 0; rank < ranks_.size(); ++rank) drain(rank);
     std::cout.flush();
-    return {.code = first_failure().value_or(was_stopped_ ? ExitCode::kStopped : ExitCode::kDone),
-            .lost = lost_,
-            .was_asked = was_asked_};
+    if (unheard_ != 0) {
+      std::cerr << "litespark: stopped by SIG" << sigabbrev_np(unheard_) << " before any rank could hear it"
+                << std::endl;
+    }
+    return {.code = code(), .lost = lost_, .was_asked = was_asked_};
   }
 
  private:
@@ -221,6 +224,7 @@ class Launch {
     while (read(arrivals_.descriptor(), &arrived, sizeof(arrived)) == sizeof(arrived)) {
       if (arrived.ssi_signo == SIGCHLD) continue;
       was_asked_ = true;
+      sigaddset(&passed_, static_cast<int>(arrived.ssi_signo));
       pass_on(static_cast<int>(arrived.ssi_signo));
     }
   }
@@ -237,6 +241,12 @@ class Launch {
       int status = 0;
       if (rank.end || waitpid(rank.process, &status, WNOHANG) != rank.process) continue;
       rank.end = code_of(status);
+      if (was_stopped_by(status)) {
+        if (number == 0) unheard_ = WTERMSIG(status);
+        rank.end = ExitCode::kStopped;
+        was_stopped_ = true;
+        continue;
+      }
       const bool was_cut = WIFSIGNALED(status) && !(was_told_ && WTERMSIG(status) == SIGTERM);
       if (was_cut || *rank.end == ExitCode::kHardware) lost_.push_back(static_cast<int>(number));
       if (*rank.end == ExitCode::kStopped) {
@@ -245,6 +255,21 @@ class Launch {
         failures_.push_back(*rank.end);
       }
     }
+  }
+
+  /// A rank that was told to stop before it listened, as everybody is for a moment after their start.
+  bool was_stopped_by(int status) const {
+    if (!WIFSIGNALED(status)) return false;
+    const int number = WTERMSIG(status);
+    return (number == SIGINT || number == SIGTERM) && sigismember(&passed_, number) == 1;
+  }
+
+  ExitCode code() const {
+    const std::optional<ExitCode> failure = first_failure();
+    // Ranks that are told to stop go one after another, and those that are slower lose them.
+    const bool is_stop = was_stopped_ && was_asked_ && failure == ExitCode::kPeerLost;
+    if (failure && !is_stop) return *failure;
+    return was_stopped_ ? ExitCode::kStopped : ExitCode::kDone;
   }
 
   /// In the order of their ends; a rank that only lost another one did not begin it.
@@ -262,7 +287,9 @@ class Launch {
   bool was_stopped_ = false;
   bool was_told_ = false;   ///< to end, since another one failed
   bool was_asked_ = false;  ///< by whoever signalled the launcher
+  int unheard_ = 0;         ///< the signal that ended the first rank before it could say so for all
   sigset_t signals_ = {};
+  sigset_t passed_ = {};  ///< on to the ranks
   sigset_t before_ = {};
   dist::Socket arrivals_;
 };

@@ -68,7 +68,8 @@ class PlanCommand final : public Command {
       throw ConfigError("command line", "something to plan is missing", "no run file",
                         "RUN.toml, or --validate=ROWS.csv");
     }
-    const RunConfig asked = load_run(with_gpus(line, gpus_));
+    RunConfig asked = load_run(with_gpus(line, gpus_));
+    plan_for_named_device(request_, asked);
     warn_of_ignored_settings(asked);
     const PlannedSizes sizes(asked);
     const ModelConfig model = model_of(asked);

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "backend_choice.h"
+#include "core/quote.h"
 #include "io/file.h"
 #include "io/run_file.h"
 #include "meter/carbon.h"
@@ -80,11 +81,31 @@ Hardware hardware_of(const std::string& name_or_file) {
   if (!name_or_file.ends_with(".toml")) return hardware_named(name_or_file);
   Hardware hardware;
   read_toml(read_toml_text(name_or_file), name_or_file, Fields::of(hardware));
-  hardware.validate();
+  hardware.validate(name_or_file);
+  hardware.name = plain_text(hardware.name);  // stands in tables and sentences
   return hardware;
 }
 
+void plan_for_named_device(const ForecastRequest& request, RunConfig& config) {
+  if (request.hardware.empty() || config.device.kind != DeviceKind::kAuto) return;
+  const std::optional<bool> is_gpu = hardware_of(request.hardware).is_gpu();
+  if (!is_gpu) return;
+  config.device.kind = *is_gpu ? DeviceKind::kCuda : DeviceKind::kCpu;
+  config.validate();
+}
+
 namespace {
+
+/// Of a plan the user may not know that it is one for the CPU.
+void refuse_fp8_on_cpu(const RunConfig& config) {
+  const bool in_matmuls = config.precision.matmul == MatmulPrecision::kFp8;
+  if (!in_matmuls && config.precision.attention != AttentionPrecision::kFp8) return;
+  const bool is_open = config.device.kind == DeviceKind::kAuto;
+  throw ConfigError(in_matmuls ? "precision.matmul" : "precision.attention",
+                    "fp8 needs a GPU that multiplies 8-bit floats",
+                    is_open ? "device.kind = \"auto\", a CPU here" : "device.kind = \"cpu\"", "device.kind = \"cuda\"",
+                    is_open ? "or name a GPU with --hardware" : "");
+}
 
 void check_fp8_matmuls(const RunConfig& config, const Hardware& hardware) {
   if (config.precision.matmul != MatmulPrecision::kFp8 || hardware.fp8_tflops > 0) return;
@@ -111,7 +132,7 @@ void check_fp8_attention(const RunConfig& config, const Hardware& hardware, cons
 }  // namespace
 
 void check_fp8(const ForecastRequest& request, const RunConfig& config, const ModelConfig& model) {
-  if (request.hardware.empty() && runs_on_cpu(config)) return;  // its own backend refuses it
+  if (runs_on_cpu(config)) return refuse_fp8_on_cpu(config);
   const Hardware hardware = hardware_of(request.hardware.empty() ? config.cluster.hardware : request.hardware);
   check_fp8_matmuls(config, hardware);
   check_fp8_attention(config, hardware, model);
@@ -121,7 +142,9 @@ RunForecast make_forecast(const ForecastRequest& request, const RunConfig& confi
                           const Program& program) {
   const bool is_own_cpu = request.hardware.empty() && runs_on_cpu(config);
   const std::string& name = request.hardware.empty() ? config.cluster.hardware : request.hardware;
-  RunForecast forecast = forecast_on(is_own_cpu ? cpu_of_rank(config) : hardware_of(name), config, model, program);
+  const Hardware hardware = is_own_cpu ? cpu_of_rank(config) : hardware_of(name);
+  if (!(hardware.watts > 0)) throw ConfigError(name + ": watts", "is needed for energy", hardware.watts, "above 0");
+  RunForecast forecast = forecast_on(hardware, config, model, program);
   // The program was made with a CPU's packed copies, whatever it is forecast for.
   if (runs_on_cpu(config) && !request.hardware.empty()) forecast.memory_is_exact = false;
   return forecast;

@@ -29,6 +29,10 @@ struct ForecastRequest {
 /// By name, or from a file that ends in .toml (configs/hardware has an example). Throws ConfigError.
 Hardware hardware_of(const std::string& name_or_file);
 
+/// A run that leaves its device open is planned for that of the hardware which the user names, as if device.kind said
+/// so: what the run will be there is not what it would be here. Throws ConfigError for what such a device excludes.
+void plan_for_named_device(const ForecastRequest& request, RunConfig& config);
+
 /// Throws ConfigError for a run that is to compute on 8-bit floats, in matmuls or in attention, on a device that has no
 /// such kernels: the tape alone does not know for which hardware it is. A warning where the hardware does not state its
 /// compute capability.

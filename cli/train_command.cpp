@@ -6,6 +6,7 @@
 
 #include "call_record_file.h"
 #include "commands.h"
+#include "core/quote.h"
 #include "core/text_table.h"
 #include "elastic.h"
 #include "io/file.h"
@@ -25,6 +26,7 @@
 #include "spec/llama_program_checks.h"
 #include "spec/param_cut.h"
 #include "spec/run_program.h"
+#include "stop_request.h"
 #include "text_commands.h"
 #include "train/run_options.h"
 #include "train/shared_text.h"
@@ -96,7 +98,7 @@ std::string decay_groups_text(const ParamTable& params) {
 /// The run is done whatever becomes of its page, so a failure is only said.
 void write_run_report(const fs::path& out) {
   try {
-    std::cout << "report: " << report::write_report(out).string() << std::endl;
+    std::cout << "report: " << plain_text(report::write_report(out).string()) << std::endl;
   } catch (const Error& error) {
     std::cerr << "warning: no report: " << error.what() << std::endl;
   }
@@ -108,8 +110,9 @@ void warn_of_other_kernels(const std::map<std::string, std::string>& before, con
   const auto was = before.find(kKernelsTuning);
   const auto is = now.find(kKernelsTuning);
   if (was == before.end() || is == now.end() || was->second == is->second) return;
-  std::cerr << "warning: the checkpoint was computed with " << was->second << " kernels and this run goes on with "
-            << is->second << ": equal up to rounding, not bit for bit (device.isa)" << std::endl;
+  std::cerr << "warning: the checkpoint was computed with " << plain_text(was->second)
+            << " kernels and this run goes on with " << is->second
+            << ": equal up to rounding, not bit for bit (device.isa)" << std::endl;
 }
 
 /// For the report to hold against what comes; a machine that the planner does not know is no reason not to train.
@@ -177,9 +180,12 @@ class TrainCommand final : public Command {
   void visit_file(Fields& fields) override { defaults_.visit(fields); }
 
   ExitCode run(const CommandLine& line) override {
+    StopWatch signals;
     RunConfig config = load_run(with_gpus(line, gpus_));
+    signals.add(config.checkpoint.signal);
     (void)grid_intensity(config.meter.grid, config.meter.grid_intensity);  // refused before anything is made
     const auto place = place_among_ranks(config);
+    signals.set_speaks(!place || place->rank == 0);
     const bool starts_ranks = config.meets_ranks() && !place;
     if (!starts_ranks && (!place || place->rank == 0)) warn_of_ignored_settings(config);  // once in all ranks
     refuse_unsupported(config);
@@ -235,7 +241,8 @@ class TrainCommand final : public Command {
     const fs::path folder = make_run_folder(config);
     spare_run_file(folder / "run.toml", line.positionals.at(0));
     const FolderLock lock(folder);
-    if (!lock.is_held()) std::cerr << "warning: " << folder.string() << ": this file system knows no locks\n";
+    if (!lock.is_held())
+      std::cerr << "warning: " << plain_text(folder.string()) << ": this file system knows no locks\n";
     TrainingRun::Start start{
         .store = CheckpointStore(folder / "checkpoints"), .checkpoint = {}, .command = line.arguments};
     start.checkpoint = resume_from(config, start.store);

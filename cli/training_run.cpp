@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/json_text.h"
+#include "core/quote.h"
 #include "io/file.h"
 #include "machine.h"
 #include "meter/energy.h"
@@ -161,7 +162,7 @@ RunEnd TrainingRun::run() {
   progress.note((end == RunEnd::kStopped ? "stopped; saved "
                  : plan.saves_at_end     ? "done; saved "
                                          : "done; newest ") +
-                (store_.newest() ? store_.path_of(*store_.newest()).string() : "checkpoint: none"));
+                (store_.newest() ? plain_text(store_.path_of(*store_.newest()).string()) : "checkpoint: none"));
   progress.note(timeline.finish() + memory_.finish() + meter.finish(trainer_.steps_done(), trainer_.tokens_done()));
   return end;
 }
@@ -177,8 +178,8 @@ TrainerOptions TrainingRun::options_of_rank() {
 
 void TrainingRun::clean_store() {
   for (const std::string& name : store_.clean()) {
-    std::cerr << "litespark: warning: " << store_.folder().string() << "/" << name
-              << " has no COMPLETE marker; it is set aside as incomplete-" << name << "\n";
+    std::cerr << "litespark: warning: " << plain_text(store_.folder().string() + "/" + name)
+              << " has no COMPLETE marker; it is set aside as incomplete-" << plain_text(name) << "\n";
   }
 }
 

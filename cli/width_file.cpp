@@ -2,6 +2,7 @@
 #include "width_file.h"
 
 #include "core/json_text.h"
+#include "core/quote.h"
 #include "io/file.h"
 #include "io/run_file.h"
 #include "io/tuning_file.h"
@@ -23,7 +24,8 @@ void write_width_table(const fs::path& file, WidthTable table) {
 WidthTable read_width_table(const fs::path& file) {
   WidthTable table;
   read_toml(read_toml_text(file.string()), file.string(), Fields::of(table));
-  table.validate();
+  table.validate(file.string());
+  table.device = plain_text(table.device);  // stands in a sentence
   return table;
 }
 
@@ -37,7 +39,7 @@ RunWidths widths_of_run(const std::string& file, const RunConfig& config, const 
   if (found.advice) {
     found.note = width_text(table, *found.advice);
   } else if (!file.empty()) {
-    found.note = path.string() + " knows nothing of width " + std::to_string(width) + " at hidden size " +
+    found.note = plain_text(path.string()) + " knows nothing of width " + std::to_string(width) + " at hidden size " +
                  std::to_string(model.hidden_size) + ": litespark anatomy width --width=" + std::to_string(width) +
                  " --hidden-size=" + std::to_string(model.hidden_size) + " measures it\n";
   }

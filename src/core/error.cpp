@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of errors.
+// The texts of errors. They hold names from files and command lines, so what steers a terminal is escaped here, once
+// for all of them.
 #include "core/error.h"
 
 #include <sstream>
+
+#include "core/quote.h"
 
 namespace litespark::detail {
 namespace {
@@ -38,15 +41,15 @@ std::string text_of(unsigned long long value) {
 std::string message_of(std::string_view where, std::string_view what) {
   // Appended piece by piece: g++ 12 warns falsely (-Wrestrict) about `"literal" + string` at -O3.
   std::string text("[");
-  text.append(where).append("] ").append(what);
+  text.append(plain_text(where)).append("] ").append(plain_lines(what));
   return text;
 }
 
 std::string message_of(std::string_view where, std::string_view what, std::string_view found, std::string_view expected,
                        std::string_view advice) {
   std::string text = message_of(where, what);
-  text.append("; got ").append(found).append(", expected ").append(expected);
-  if (!advice.empty()) text.append("; ").append(advice);
+  text.append("; got ").append(plain_text(found)).append(", expected ").append(plain_lines(expected));
+  if (!advice.empty()) text.append("; ").append(plain_lines(advice));
   return text;
 }
 

@@ -35,7 +35,8 @@ std::string range_text(const FieldRange& range) {
   const std::string min = plain_number(range.min);
   const std::string max = plain_number(range.max);
   if (has_min && has_max) {
-    return (range.excludes_min ? "above " + min : min) + " to " + (range.excludes_max ? "below " + max : max);
+    return (range.allows_zero ? "0 or " : "") + std::string(range.excludes_min ? "above " + min : min) + " to " +
+           (range.excludes_max ? "below " + max : max);
   }
   if (has_min) return range.excludes_min ? "above " + min : min + " or more";
   if (has_max) return range.excludes_max ? "below " + max : max + " or less";
@@ -44,6 +45,7 @@ std::string range_text(const FieldRange& range) {
 
 bool is_in_range(const FieldRange& range, double value) {
   if (!std::isfinite(value)) return false;
+  if (range.allows_zero && value == 0) return true;
   const bool above_min = range.excludes_min ? value > range.min : value >= range.min;
   const bool below_max = range.excludes_max ? value < range.max : value <= range.max;
   return above_min && below_max;

@@ -34,6 +34,7 @@ struct FieldRange {
   double max = std::numeric_limits<double>::infinity();
   bool excludes_min = false;
   bool excludes_max = false;
+  bool allows_zero = false;  ///< where 0 stands for "none" or "not known"
 };
 constexpr FieldRange at_least(double min) {
   return {.min = min};
@@ -43,6 +44,10 @@ constexpr FieldRange above(double min) {
 }
 constexpr FieldRange between(double min, double max) {
   return {.min = min, .max = max};
+}
+/// 0 or min <= value <= max.
+constexpr FieldRange zero_or_between(double min, double max) {
+  return {.min = min, .max = max, .allows_zero = true};
 }
 /// min <= value < max.
 constexpr FieldRange from_to_below(double min, double max) {

@@ -7,6 +7,9 @@
 #include <cmath>
 #include <sstream>
 #include <string_view>
+#include <utility>
+
+#include "core/quote.h"
 
 namespace litespark {
 namespace {
@@ -18,6 +21,11 @@ size_t width_of(const std::string& text) {
 }
 
 }  // namespace
+
+void TextTable::add(std::vector<std::string> row) {
+  for (std::string& cell : row) cell = plain_text(cell);
+  rows_.push_back(std::move(row));
+}
 
 std::string TextTable::to_string(const std::string& indent) const {
   const size_t num_columns = rows_.front().size();

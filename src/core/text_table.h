@@ -12,8 +12,8 @@ class TextTable {
  public:
   explicit TextTable(std::vector<std::string> head) : rows_{std::move(head)} {}
 
-  /// As many cells as the head has; missing ones are empty.
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  /// As many cells as the head has; missing ones are empty. Control characters are escaped (core/quote.h).
+  void add(std::vector<std::string> row);
   /// A line between the rows before and after it.
   void add_rule() { rows_.emplace_back(); }
   /// Every line starts with `indent`; the head is underlined; columns stand two spaces apart.

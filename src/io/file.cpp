@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/quote.h"
 #include "io/file_system.h"
-#include "io/quote.h"
 
 namespace litespark {
 namespace {

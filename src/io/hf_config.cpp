@@ -9,11 +9,11 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/quote.h"
 #include "io/file.h"
 #include "io/json_code_keys.h"
 #include "io/json_fields.h"
 #include "io/json_file.h"
-#include "io/quote.h"
 
 namespace litespark {
 namespace {
@@ -301,11 +301,8 @@ ModelConfig parse_hf_config(std::string_view text, std::string_view where) {
   config.eos_token_ids = read_token_ids(fields, "eos_token_id", config.vocab_size);
   const std::vector<int64_t> pad = read_token_ids(fields, "pad_token_id", config.vocab_size);
   config.pad_token_id = pad.empty() ? -1 : pad.front();
-  try {
-    config.validate();
-  } catch (const ConfigError& error) {
-    throw ConfigError(where, error.what());
-  }
+  const bool is_nested = fields.find("rope_scaling") == nullptr && fields.find("rope_parameters") != nullptr;
+  config.validate({.section = std::string(where) + ": ", .scaling = is_nested ? "rope_parameters." : "rope_scaling."});
   return config;
 }
 

@@ -11,9 +11,9 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/quote.h"
 #include "io/file.h"
 #include "io/hf_index.h"
-#include "io/quote.h"
 
 namespace litespark {
 namespace {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/quote.h"
 #include "io/file.h"
 #include "io/json_file.h"
-#include "io/quote.h"
 
 namespace litespark {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "io/quote.h"
+#include "core/quote.h"
 
 namespace litespark {
 namespace {

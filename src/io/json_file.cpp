@@ -6,9 +6,9 @@
 
 #include <vector>
 
+#include "core/quote.h"
 #include "io/file.h"
 #include "io/json_sax.h"
-#include "io/quote.h"
 
 namespace litespark {
 namespace {

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/quote.h"
 #include "io/json_file.h"
-#include "io/quote.h"
 
 namespace litespark {
 

@@ -12,7 +12,7 @@
 #include "core/bf16.h"
 #include "core/error.h"
 #include "core/fp16.h"
-#include "io/quote.h"
+#include "core/quote.h"
 
 static_assert(std::endian::native == std::endian::little, "safetensors data are little-endian");
 

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "core/checked.h"
+#include "core/quote.h"
 #include "io/json_sax.h"
-#include "io/quote.h"
 
 namespace litespark {
 namespace {

@@ -50,7 +50,9 @@ EnergyCost energy_cost(const EnergyQuestion& question, const Hardware& hardware)
   out.node_kwh = out.device_hours * node_watts_beside(hardware, question.busy_share) / 1000;
   out.building_kwh = (out.device_kwh + out.node_kwh) * (question.pue - 1);
   out.overhead_kwh = out.total_kwh() * question.overhead_share / work;
-  out.idle_kwh = out.device_kwh - out.device_hours * question.busy_share * kComputingShare * hardware.watts / 1000;
+  // A run that never waits leaves what rounding leaves, of either sign.
+  const double busy_kwh = out.device_hours * question.busy_share * kComputingShare * hardware.watts / 1000;
+  out.idle_kwh = std::max(0.0, out.device_kwh - busy_kwh);
   out.operation_kg = out.total_kwh() * question.grams_per_kwh / 1000;
   if (question.market_grams_per_kwh) out.market_kg = out.total_kwh() * *question.market_grams_per_kwh / 1000;
   out.embodied_kg = hardware.embodied_kg * out.device_hours / question.lifetime_hours;

@@ -16,6 +16,10 @@ namespace {
 constexpr AttentionRates kAmpere = {.flash1 = 0.36, .flash2 = 0.6, .vendor_forward = 0.6, .vendor_backward = 0.52};
 constexpr AttentionRates kHopper = {.flash1 = 0.2, .flash2 = 0.36, .vendor_forward = 0.62, .vendor_backward = 0.51};
 constexpr AttentionRates kBlackwell = {.flash1 = 0.09, .flash2 = 0.16, .vendor_forward = 0.55, .vendor_backward = 0.42};
+/// Of whatever a machine can do, have or cost: less is a slip, and what divides by it, or by the square of it, would
+/// pass every number.
+constexpr double kLeast = 1e-6;
+constexpr double kMost = 1e9;
 constexpr const char* kSheet = "vendor data sheet; what kernels reach of it: docs/planner.md";
 
 Hardware ampere(const char* name, double memory_gib, double memory_tbps, double link_gbps) {
@@ -201,15 +205,19 @@ void make_pcie(Hardware& hardware) {
 }
 
 void apply_text(Hardware& hardware, std::string_view lower) {
+  const auto stated = [&](std::string_view unit) {
+    const auto number = number_before(lower, unit);
+    return number && *number >= kLeast && *number <= kMost ? number : std::nullopt;
+  };
   if (hardware.name != "GB200" && hardware.name != "GB300" && contains_text(lower, "pcie")) make_pcie(hardware);
   if (hardware.name == "A100" && contains_text(lower, "40gb")) {
     hardware.memory_gib = 39.4;
     hardware.memory_tbps = 1.555;
   }
-  if (const auto gb = number_before(lower, "gb"); gb && *gb > 60) hardware.memory_gib = 0.99 * *gb;
-  if (const auto rate = number_before(lower, "tb/s")) hardware.memory_tbps = *rate;
+  if (const auto gb = stated("gb"); gb && *gb > 60) hardware.memory_gib = 0.99 * *gb;
+  if (const auto rate = stated("tb/s")) hardware.memory_tbps = *rate;
   // A part that runs at its limit slows by about the square root of the power taken from it.
-  if (const auto cap = number_before(lower, "w cap"); cap && *cap < hardware.watts) {
+  if (const auto cap = stated("w cap"); cap && *cap < hardware.watts) {
     const double slower = std::sqrt(*cap / hardware.watts);
     AttentionRates& attention = hardware.attention;
     for (double* share : {&hardware.matmul_efficiency, &attention.flash1, &attention.flash2, &attention.vendor_forward,
@@ -218,10 +226,10 @@ void apply_text(Hardware& hardware, std::string_view lower) {
     }
     hardware.watts = *cap;
   }
-  auto node_gbits = number_before(lower, "gbps node");
-  if (!node_gbits) node_gbits = number_before(lower, "gb/s roce per node");
+  auto node_gbits = stated("gbps node");
+  if (!node_gbits) node_gbits = stated("gb/s roce per node");
   if (node_gbits) hardware.network_gbps = *node_gbits / 8 / static_cast<double>(hardware.devices_a_node);
-  if (const auto each = number_before(lower, "g/gpu")) hardware.network_gbps = *each / 8;
+  if (const auto each = stated("g/gpu")) hardware.network_gbps = *each / 8;
 }
 
 }  // namespace
@@ -250,7 +258,7 @@ void AttentionRates::visit(Fields& fields) {
 
 void Hardware::visit(Fields& fields) {
   const auto number = [&](const char* path, double* value, const char* help, const char* unit) {
-    fields.add({.path = path, .value = value, .help = help, .unit = unit, .range = between(0, 1e9)});
+    fields.add({.path = path, .value = value, .help = help, .unit = unit, .range = zero_or_between(kLeast, kMost)});
   };
   fields.add({.path = "name", .value = &name, .help = "What the machine is called."});
   fields.add({.path = "source", .value = &source, .help = "Where these figures come from."});
@@ -295,17 +303,24 @@ std::optional<bool> Hardware::runs_fp8_attention() const {
   return compute_capability == "9.0";
 }
 
-void Hardware::validate() const {
+std::optional<bool> Hardware::is_gpu() const {
+  if (multiprocessors > 0) return true;
+  if (compute_capability.empty()) return std::nullopt;
+  return compute_capability != "none";
+}
+
+void Hardware::validate(std::string_view file) const {
+  const auto key = [&](const char* path) { return (file.empty() ? "hardware." : std::string(file) + ": ") + path; };
   static const std::regex kCapability("[1-9][0-9]?\\.[0-9]");
   const bool is_stated = !compute_capability.empty() && compute_capability != "none";
   // Long texts are not for regular expressions, which recurse.
   if (is_stated && (compute_capability.size() > 4 || !std::regex_match(compute_capability, kCapability))) {
-    throw ConfigError("hardware.compute_capability", "is no compute capability",
+    throw ConfigError(key("compute_capability"), "is no compute capability",
                       json_string(compute_capability.substr(0, 40)),
                       "such as \"9.0\", \"none\" for another maker's device, or \"\" where it is not known");
   }
-  const auto need = [&](const char* key, double value) {
-    if (!(value > 0)) throw ConfigError("hardware." + std::string(key), "is needed to plan a run", value, "above 0");
+  const auto need = [&](const char* path, double value) {
+    if (!(value > 0)) throw ConfigError(key(path), "is needed to plan a run", value, "above 0");
   };
   need("bf16_tflops", bf16_tflops);
   need("memory_gib", memory_gib);

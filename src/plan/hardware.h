@@ -55,13 +55,15 @@ struct Hardware {
   AttentionRates attention;
 
   void visit(Fields& fields);
-  /// Throws ConfigError for a machine without peak, memory or bandwidth.
-  void validate() const;
+  /// Throws ConfigError for a machine without peak, memory or bandwidth; `file` is where it was read, if it was.
+  void validate(std::string_view file = {}) const;
 
   double peak_flops(bool fp8) const { return 1e12 * (fp8 && fp8_tflops > 0 ? fp8_tflops : bf16_tflops); }
   double memory_bytes() const { return memory_gib * 1073741824.0; }
   /// Whether attention's forward on 8-bit floats runs there; nullopt: the capability is not stated.
   std::optional<bool> runs_fp8_attention() const;
+  /// Whether it is a GPU; nullopt: nothing that only one of them has is stated.
+  std::optional<bool> is_gpu() const;
   double memory_rate() const { return memory_tbps * 1e12 * memory_efficiency; }
 };
 

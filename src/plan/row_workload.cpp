@@ -87,7 +87,7 @@ Layout layout_of_row(const ValidationRow& row, int year) {
   const std::string remarks = lower_text(row.remarks);
   const auto others = checked_mul(layout.tp, layout.pp);
   const auto stated_cp = number_after(remarks, "cp=");
-  layout.cp = std::max<int64_t>(1, static_cast<int64_t>(stated_cp.value_or(1)));
+  layout.cp = static_cast<int64_t>(std::clamp(stated_cp.value_or(1), 1.0, 1e6));
   const auto inner = others ? checked_mul(*others, layout.cp) : others;
   if (!row.gpus || !inner) {
     layout.dp = row.dp.value_or(1);

@@ -59,7 +59,7 @@ Workload workload_of_run(const RunConfig& config, const ModelConfig& model) {
   workload.layout.range_layers = cluster.pp_layers;
   workload.layout.cp = cluster.cp;
   workload.layout.ep = cluster.ep;
-  check_workload(workload);
+  check_workload(workload, "cluster.");
   return workload;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/json_text.h"
+#include "core/quote.h"
 #include "core/text_table.h"
 
 namespace litespark {
@@ -54,7 +55,7 @@ std::string fit_text(const Validation& validation) {
                      (validation.fit == ValidationFit::kScalar ? "one-node rows" : "all rows") + "\n";
   if (validation.slowness.empty()) text += "  no such row: data sheets\n";
   for (const auto& [device, slowness] : validation.slowness) {
-    text += "  " + device + "  x " + fixed_text(slowness, 3) + "\n";
+    text += "  " + plain_text(device) + "  x " + fixed_text(slowness, 3) + "\n";
   }
   return text;
 }
@@ -63,7 +64,7 @@ std::string fit_text(const Validation& validation) {
 
 std::string validation_text(const Validation& validation) {
   std::string text;
-  for (const std::string& note : validation.notes) text += "note: " + note + "\n";
+  for (const std::string& note : validation.notes) text += "note: " + plain_text(note) + "\n";
   text += fit_text(validation);
   TextTable table({"absolute error, %", "of", "n", "excluded", "median", "p90", "max", "bias", "most under"});
   for (const auto& [source, groups] : validation.per_source()) {
@@ -79,7 +80,9 @@ std::string validation_text(const Validation& validation) {
   for (const RowPrediction& prediction : validation.predictions) {
     if (prediction.exclusion.empty()) continue;
     excluded +=
-        "  " + row_name(*prediction.row) + " (" + group_name(prediction.group) + "): " + prediction.exclusion + "\n";
+        "  " +
+        plain_text(row_name(*prediction.row) + " (" + group_name(prediction.group) + "): " + prediction.exclusion) +
+        "\n";
   }
   if (!excluded.empty()) text += "\nexcluded:\n" + excluded;
   return text;

@@ -11,6 +11,8 @@ namespace {
 
 /// Differences below this are the measurement's own.
 constexpr double kNoise = 0.02;
+/// Of rows and columns: those of a product fit a 64-bit number.
+constexpr double kMostSize = 1e9;
 
 std::string percent_text(double share) {
   return fixed_text(100 * share) + " %";
@@ -26,21 +28,22 @@ std::string rate_text(double flops_per_second) {
 void WidthTable::visit(Fields& fields) {
   fields.add({.path = "device", .value = &device, .help = "What was measured."});
   fields.add({.path = "compute", .value = &compute, .help = "Dtype of the products.", .choices = {"f32", "bf16"}});
-  fields.add({.path = "rows", .value = &rows, .help = "Tokens of a product.", .range = at_least(1)});
-  fields.add({.path = "hidden", .value = &hidden, .help = "Hidden size C.", .range = at_least(1)});
-  fields.add({.path = "widths", .value = &widths, .help = "Feed-forward widths.", .range = at_least(1)});
+  fields.add({.path = "rows", .value = &rows, .help = "Tokens of a product.", .range = between(1, kMostSize)});
+  fields.add({.path = "hidden", .value = &hidden, .help = "Hidden size C.", .range = between(1, kMostSize)});
+  fields.add({.path = "widths", .value = &widths, .help = "Feed-forward widths.", .range = between(1, kMostSize)});
   fields.add({.path = "seconds",
               .value = &seconds,
               .help = "Of gate, up and down at each width, forward.",
               .unit = "s",
-              .range = above(0)});
+              .range = between(1e-12, 1e6)});
 }
 
-void WidthTable::validate() const {
+void WidthTable::validate(std::string_view file) const {
+  const auto key = [&](const char* name) { return std::string(file) + (file.empty() ? "" : ": ") + name; };
   if (widths.empty() || widths.size() != seconds.size()) {
-    throw ConfigError("seconds", "must have one entry a width", seconds.size(), widths.size());
+    throw ConfigError(key("seconds"), "must have one entry a width", seconds.size(), widths.size());
   }
-  if (rows < 1 || hidden < 1) throw ConfigError("hidden", "and rows must be there", hidden, "1 or more");
+  if (rows < 1 || hidden < 1) throw ConfigError(key("hidden"), "and rows must be there", hidden, "1 or more");
 }
 
 std::optional<WidthAdvice> advise_width(const WidthTable& table, int64_t width) {

@@ -21,8 +21,8 @@ struct WidthTable {
   std::vector<double> seconds;  ///< of gate, up and down, forward: [rows, C] x [C, 2 F] and [rows, F] x [F, C]
 
   void visit(Fields& fields);
-  /// Throws ConfigError for lists that do not belong together.
-  void validate() const;
+  /// Throws ConfigError for lists that do not belong together; `file` is where they were read, if they were.
+  void validate(std::string_view file = {}) const;
   /// FLOPs of one row of the file.
   double flops(double width) const { return 6.0 * static_cast<double>(rows) * static_cast<double>(hidden) * width; }
 };

@@ -16,7 +16,7 @@ void need_positive(const char* key, int64_t value) {
   if (value < 1) throw ConfigError(key, "must be positive", value, "at least 1");
 }
 
-void need_division(const char* key, int64_t degree, const char* what, int64_t total) {
+void need_division(const std::string& key, int64_t degree, const char* what, int64_t total) {
   if (total % degree != 0) {
     throw ConfigError(key, "does not divide " + std::string(what), degree, "a divisor of " + std::to_string(total));
   }
@@ -59,7 +59,8 @@ std::string Layout::text() const {
   return out.empty() ? "one device" : out;
 }
 
-void check_workload(const Workload& workload) {
+void check_workload(const Workload& workload, std::string_view section) {
+  const auto key = [&](const char* axis) { return std::string(section) + axis; };
   check_sizes(workload);
   const TransformerShape& shape = workload.shape;
   const Layout& layout = workload.layout;
@@ -75,18 +76,18 @@ void check_workload(const Workload& workload) {
   if (!tokens) {
     throw ConfigError("global_batch", "x sequence length overflows", workload.global_batch, "fewer than 2^63 tokens");
   }
-  need_division("tp", layout.tp, "the attention heads", shape.heads);
-  need_division("tp", layout.tp, "the feed-forward width", shape.ffn);
-  need_division("cp", layout.cp, "the sequence", workload.seq_len);
-  if (layout.ep > 1 && !shape.experts) throw ConfigError("ep", "needs a model with experts", layout.ep, 1);
-  if (shape.experts) need_division("ep", layout.ep, "the experts", shape.experts->experts);
-  if (layout.ep > 1) need_division("ep", layout.ep, "dp x cp x tp", layout.dp * layout.cp * layout.tp);
+  need_division(key("tp"), layout.tp, "the attention heads", shape.heads);
+  need_division(key("tp"), layout.tp, "the feed-forward width", shape.ffn);
+  need_division(key("cp"), layout.cp, "the sequence", workload.seq_len);
+  if (layout.ep > 1 && !shape.experts) throw ConfigError(key("ep"), "needs a model with experts", layout.ep, 1);
+  if (shape.experts) need_division(key("ep"), layout.ep, "the experts", shape.experts->experts);
+  if (layout.ep > 1) need_division(key("ep"), layout.ep, "dp x cp x tp", layout.dp * layout.cp * layout.tp);
   if (layout.pp > shape.layers) {
-    throw ConfigError("pp", "leaves stages without a layer", layout.pp, "at most " + std::to_string(shape.layers));
+    throw ConfigError(key("pp"), "leaves stages without a layer", layout.pp, "at most " + std::to_string(shape.layers));
   }
-  if (layout.vpp > 1 && layout.pp == 1) throw ConfigError("vpp", "needs a pipeline", layout.vpp, "1 when pp is 1");
+  if (layout.vpp > 1 && layout.pp == 1) throw ConfigError(key("vpp"), "needs a pipeline", layout.vpp, "1 when pp is 1");
   if (layout.vpp > 1 && layout.pp * layout.vpp > shape.layers + 2) {
-    throw ConfigError("vpp", "leaves chunks without a layer", layout.vpp,
+    throw ConfigError(key("vpp"), "leaves chunks without a layer", layout.vpp,
                       "pp x vpp at most " + std::to_string(shape.layers + 2));
   }
   const auto together = checked_mul(workload.micro_batch, layout.dp);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/transformer.h"
@@ -51,8 +52,8 @@ struct Workload {
 };
 
 /// Throws ConfigError naming the degree that does not divide what it splits, a size that is not positive, or products
-/// that overflow.
-void check_workload(const Workload& workload);
+/// that overflow. `section` is what stands in front of a degree where it was read: "cluster." in run files.
+void check_workload(const Workload& workload, std::string_view section = {});
 
 /// Of each pipeline stage, where Layout::range_layers are given.
 std::vector<int64_t> layers_of_stages(const Layout& layout);

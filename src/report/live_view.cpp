@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "core/json_text.h"
+#include "core/quote.h"
 #include "core/text_table.h"
-#include "io/quote.h"
 #include "report/number_text.h"
 
 namespace litespark::report {

@@ -14,13 +14,16 @@ void CostSection::visit(Fields& fields) {
               .range = between(0, 5000)});
   fields.add(
       {.path = "market_source", .value = &market_source, .help = "Where that figure comes from: contract and year."});
-  fields.add(
-      {.path = "data", .value = &data, .help = "Cost of preparing the data.", .unit = "dollars", .range = at_least(0)});
+  fields.add({.path = "data",
+              .value = &data,
+              .help = "Cost of preparing the data.",
+              .unit = "dollars",
+              .range = between(0, 1e15)});
   fields.add({.path = "labels",
               .value = &labels,
               .help = "Cost of people who label or compare.",
               .unit = "dollars",
-              .range = at_least(0)});
+              .range = between(0, 1e15)});
   fields.add({.path = "lifetime_years",
               .value = &lifetime_years,
               .help = "Over which the carbon of making the machines is spread.",

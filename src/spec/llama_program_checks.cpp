@@ -12,10 +12,11 @@ namespace {
 void validate_options(const ModelConfig& config, const ProgramOptions& options) {
   const BatchShape& batch = options.batch;
   if (batch.num_tokens <= 0 || batch.num_tokens > INT32_MAX) {
-    throw ConfigError("micro_batch", "tokens of a micro-batch out of range", batch.num_tokens, "1 to 2^31 - 1");
+    throw ConfigError("train.micro_batch", "x data.seq_len, the tokens of a micro-batch, is out of range",
+                      batch.num_tokens, "1 to 2^31 - 1");
   }
   if (batch.max_length <= 0 || batch.max_length > batch.num_tokens) {
-    throw ConfigError("seq_len", "out of range", batch.max_length, "1 to the tokens of a micro-batch");
+    throw ConfigError("data.seq_len", "out of range", batch.max_length, "1 to the tokens of a micro-batch");
   }
   if (batch.max_documents <= 0 || batch.max_documents > batch.num_tokens) {
     throw ConfigError("documents", "out of range", batch.max_documents, "1 to the tokens of a micro-batch");

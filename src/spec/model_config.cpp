@@ -10,13 +10,14 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/json_text.h"
 
 namespace litespark {
 namespace {
 
 constexpr int64_t kMaxParameters = int64_t{1} << 40;
 
-void require_positive(const char* field, int64_t value) {
+void require_positive(const std::string& field, int64_t value) {
   if (value <= 0) throw ConfigError(field, "must be positive", value, "1 or more");
   if (value > kMaxParameters) throw ConfigError(field, "is too large", value, "at most 2^40");
 }
@@ -30,18 +31,40 @@ double llama3_frequency(const RopeConfig& rope, double frequency) {
   return (1.0 - smooth) * frequency / rope.factor + smooth * frequency;
 }
 
-void validate_rope(const RopeConfig& rope) {
-  if (!(rope.theta > 0.0) || !std::isfinite(rope.theta)) {
-    throw ConfigError("rope_theta", "must be a positive number", rope.theta, "for example 10000");
+void validate_rope(const RopeConfig& rope, const ConfigPlace& place) {
+  if (!(rope.theta >= kLeastRope) || !(rope.theta <= kMostRope)) {
+    throw ConfigError(place.key("rope_theta"), "out of range", rope.theta, "1e-6 to 1e15, for example 10000");
   }
-  if (!(rope.factor > 0.0) || !std::isfinite(rope.factor)) {
-    throw ConfigError("rope factor", "must be a positive number", rope.factor, "for example 8");
+  const auto scaling = [&](const char* key) { return place.key(place.scaling + key); };
+  if (!(rope.factor >= kLeastRope) || !(rope.factor <= kMostRope)) {
+    throw ConfigError(scaling("factor"), "out of range", rope.factor, "1e-6 to 1e15, for example 8");
   }
   if (rope.scaling != RopeScaling::kLlama3) return;
-  require_positive("original_max_position_embeddings", rope.original_max_position_embeddings);
-  if (!(rope.low_freq_factor > 0.0) || !(rope.high_freq_factor > rope.low_freq_factor)) {
-    throw ConfigError("high_freq_factor", "must exceed low_freq_factor, both positive", rope.high_freq_factor,
-                      "more than " + std::to_string(rope.low_freq_factor));
+  require_positive(scaling("original_max_position_embeddings"), rope.original_max_position_embeddings);
+  if (!(rope.low_freq_factor >= kLeastRope) || !(rope.low_freq_factor <= kMostRope)) {
+    throw ConfigError(scaling("low_freq_factor"), "out of range", rope.low_freq_factor, "1e-6 to 1e15, usually 1");
+  }
+  if (!(rope.high_freq_factor > rope.low_freq_factor) || !(rope.high_freq_factor <= kMostRope)) {
+    throw ConfigError(scaling("high_freq_factor"), "must exceed low_freq_factor", rope.high_freq_factor,
+                      "more than " + json_number(rope.low_freq_factor) + ", at most 1e15");
+  }
+}
+
+/// Matrices of a shape, by the size that they share with the residual stream's.
+void validate_parameters(const ModelConfig& config, const ConfigPlace& place) {
+  const int64_t hidden = config.hidden_size;
+  const std::tuple<const char*, int64_t, int64_t> widths[] = {
+      {"vocab_size", config.vocab_size, config.vocab_size},
+      {"intermediate_size", config.intermediate_size, config.intermediate_size * 3},
+      {"num_attention_heads", config.num_attention_heads, config.qkv_features() * 2}};
+  for (const auto& [name, size, columns] : widths) {
+    const auto elements = checked_mul(hidden, columns);
+    const auto total = elements ? checked_mul(*elements, config.num_hidden_layers) : std::nullopt;
+    if (total && *total <= kMaxParameters) continue;
+    throw ConfigError(place.key("hidden_size"), "gives a model of more than 2^40 parameters",
+                      std::to_string(hidden) + " with " + place.key(name) + " = " + std::to_string(size) + " and " +
+                          std::to_string(config.num_hidden_layers) + " layers",
+                      "a smaller shape");
   }
 }
 
@@ -53,7 +76,7 @@ int64_t ModelConfig::window_of_layer(int64_t layer) const {
   return layer_uses_window.at(static_cast<size_t>(layer)) ? sliding_window : 0;
 }
 
-void ModelConfig::validate() const {
+void ModelConfig::validate(const ConfigPlace& place) const {
   const std::array<std::pair<const char*, int64_t>, 8> sizes = {{{"vocab_size", vocab_size},
                                                                  {"hidden_size", hidden_size},
                                                                  {"intermediate_size", intermediate_size},
@@ -62,37 +85,32 @@ void ModelConfig::validate() const {
                                                                  {"num_key_value_heads", num_key_value_heads},
                                                                  {"head_dim", head_dim},
                                                                  {"max_position_embeddings", max_position_embeddings}}};
-  for (const auto& [field, value] : sizes) require_positive(field, value);
+  for (const auto& [field, value] : sizes) require_positive(place.key(field), value);
   if (num_hidden_layers > 10000)
-    throw ConfigError("num_hidden_layers", "is too large", num_hidden_layers, "at most 10000");
-  if (vocab_size > INT32_MAX) throw ConfigError("vocab_size", "is too large", vocab_size, "less than 2^31");
+    throw ConfigError(place.key("num_hidden_layers"), "is too large", num_hidden_layers, "at most 10000");
+  if (vocab_size > INT32_MAX) throw ConfigError(place.key("vocab_size"), "is too large", vocab_size, "less than 2^31");
   if (head_dim > 1024 || head_dim % 2 != 0) {
-    throw ConfigError("head_dim", "must be even and at most 1024", head_dim, "an even number, usually 64 or 128");
+    throw ConfigError(place.key("head_dim"), "must be even and at most 1024", head_dim,
+                      "an even number, usually 64 or 128");
   }
   if (num_attention_heads > 65536)
-    throw ConfigError("num_attention_heads", "is too large", num_attention_heads, "at most 65536");
+    throw ConfigError(place.key("num_attention_heads"), "is too large", num_attention_heads, "at most 65536");
   if (num_attention_heads % num_key_value_heads != 0) {
-    throw ConfigError("num_key_value_heads", "must divide num_attention_heads", num_key_value_heads,
+    throw ConfigError(place.key("num_key_value_heads"), "must divide num_attention_heads", num_key_value_heads,
                       "a divisor of " + std::to_string(num_attention_heads));
   }
-  if (sliding_window < 0) throw ConfigError("sliding_window", "must not be negative", sliding_window, "0 or more");
+  if (sliding_window < 0)
+    throw ConfigError(place.key("sliding_window"), "must not be negative", sliding_window, "0 or more");
   if (!layer_uses_window.empty() && std::cmp_not_equal(layer_uses_window.size(), num_hidden_layers)) {
-    throw ConfigError("layer_types", "must name every layer", layer_uses_window.size(), num_hidden_layers);
+    throw ConfigError(place.key("layer_types"), "must name every layer", layer_uses_window.size(), num_hidden_layers);
   }
-  if (!(rms_norm_eps > 0.0) || rms_norm_eps > 1.0)
-    throw ConfigError("rms_norm_eps", "out of range", rms_norm_eps, "0 < eps <= 1");
+  if (!(rms_norm_eps >= 1e-30) || rms_norm_eps > 1.0)
+    throw ConfigError(place.key("rms_norm_eps"), "out of range", rms_norm_eps, "1e-30 to 1");
   if (!(initializer_range >= 0.0) || initializer_range > 10.0) {
-    throw ConfigError("initializer_range", "out of range", initializer_range, "0 to 10");
+    throw ConfigError(place.key("initializer_range"), "out of range", initializer_range, "0 to 10");
   }
-  validate_rope(rope);
-  for (const auto& [a, b] :
-       {std::pair{vocab_size, hidden_size}, {hidden_size, intermediate_size * 3}, {hidden_size, qkv_features() * 2}}) {
-    const auto elements = checked_mul(a, b);
-    const auto total = elements ? checked_mul(*elements, num_hidden_layers) : std::nullopt;
-    if (!total || *total > kMaxParameters) {
-      throw ConfigError("hidden_size", "gives a model of more than 2^40 parameters", hidden_size, "a smaller shape");
-    }
-  }
+  validate_rope(rope, place);
+  validate_parameters(*this, place);
 }
 
 bool ModelConfig::operator==(const ModelConfig& other) const {

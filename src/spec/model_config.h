@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/dtype.h"
@@ -24,6 +25,10 @@ enum class Positions : uint8_t { kRope, kAlibi };
 /// cannot tell position 257 from 256 (bf16), or 2049 from 2048 (fp16).
 enum class RopePrecision : uint8_t { kF32, kBF16, kF16 };
 
+/// Of what rotary frequencies are made from: beyond these, quotients and powers of them leave the numbers.
+inline constexpr double kLeastRope = 1e-6;
+inline constexpr double kMostRope = 1e15;
+
 struct RopeConfig {
   double theta = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
@@ -32,6 +37,14 @@ struct RopeConfig {
   double high_freq_factor = 4.0;                    ///< llama3 only
   int64_t original_max_position_embeddings = 8192;  ///< llama3 only
   RopePrecision precision = RopePrecision::kF32;
+};
+
+/// What stands in front of a key where a model's shape was read, so that errors name it whole.
+struct ConfigPlace {
+  std::string section;                    ///< "model."; "config.json: "
+  std::string scaling = "rope_scaling.";  ///< where stretched rotary frequencies stand in it
+
+  std::string key(std::string_view name) const { return section + std::string(name); }
 };
 
 struct ModelConfig {
@@ -64,9 +77,9 @@ struct ModelConfig {
   int64_t attention_features() const { return num_attention_heads * head_dim; }
   /// The window of one layer, 0 = none.
   int64_t window_of_layer(int64_t layer) const;
-  /// Throws ConfigError naming the field: zero or negative sizes, heads that K does not divide, odd head_dim, sizes
-  /// whose products overflow or pass 2^40 parameters.
-  void validate() const;
+  /// Throws ConfigError naming the field, as `place` calls it: zero or negative sizes, heads that K does not divide,
+  /// odd head_dim, sizes whose products overflow or pass 2^40 parameters.
+  void validate(const ConfigPlace& place = {}) const;
 
   bool operator==(const ModelConfig&) const;
 };

@@ -65,7 +65,7 @@ void add_details(ModelSection& model, Fields& fields) {
   fields.add({.path = "rope_theta",
               .value = &model.rope_theta,
               .help = "Base of the rotary frequencies. Unset: 10000.",
-              .range = above(0)});
+              .range = between(kLeastRope, kMostRope)});
   fields.add({.path = "tie_word_embeddings",
               .value = &model.tie_word_embeddings,
               .help = "The head uses the embedding's weights. Unset: false."});
@@ -147,15 +147,15 @@ void RopeScalingSection::visit(Fields& fields) {
   fields.add({.path = "factor",
               .value = &factor,
               .help = "Stretch of the longest wavelengths; needed with linear and llama3.",
-              .range = above(0)});
+              .range = between(kLeastRope, kMostRope)});
   fields.add({.path = "low_freq_factor",
               .value = &low_freq_factor,
               .help = "llama3: wavelengths above original / low_freq_factor are stretched in full.",
-              .range = above(0)});
+              .range = between(kLeastRope, kMostRope)});
   fields.add({.path = "high_freq_factor",
               .value = &high_freq_factor,
               .help = "llama3: wavelengths below original / high_freq_factor are kept.",
-              .range = above(0)});
+              .range = between(kLeastRope, kMostRope)});
   fields.add({.path = "original_max_position_embeddings",
               .value = &original_max_position_embeddings,
               .help = "llama3: context length before stretching.",
@@ -221,7 +221,7 @@ ModelConfig scratch_model_config(const RunConfig& config) {
     }
   }
   shape.folder_dtype = config.precision.compute;
-  shape.validate();
+  shape.validate({.section = "model."});
   return shape;
 }
 

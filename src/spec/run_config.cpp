@@ -56,7 +56,7 @@ void add_sample_fields(TrainSection& section, Fields& fields) {
   fields.add({.path = "sample_temperature",
               .value = &section.sample_temperature,
               .help = "Of samples; 0: always the most likely token. The same seed draws the same.",
-              .range = at_least(0)});
+              .range = between(0, 1e6)});
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ void TrainSection::visit(Fields& fields) {
   fields.add({.path = "spike_factor",
               .value = &spike_factor,
               .help = "Skips a step whose gradient norm passes this multiple of its recent median; 0: never.",
-              .range = at_least(0)});
+              .range = between(0, 1e9)});
   fields.add({.path = "z_loss",
               .value = &z_loss,
               .help = "Weight of log(sum(exp(logits)))^2 in the loss, which keeps logits small; 0: off.",
@@ -121,7 +121,7 @@ void OptimSection::visit(Fields& fields) {
               .help = "Decay of the first and second moment.",
               .range = from_to_below(0, 1)});
   fields.add(
-      {.path = "eps", .value = &eps, .help = "Added to the root of the second moment.", .range = at_least(1e-30)});
+      {.path = "eps", .value = &eps, .help = "Added to the root of the second moment.", .range = between(1e-30, 1000)});
   fields.add({.path = "weight_decay",
               .value = &weight_decay,
               .help = "Decoupled decay, times the learning rate; on tensors of two or more dimensions only.",
@@ -129,7 +129,7 @@ void OptimSection::visit(Fields& fields) {
   fields.add({.path = "clip_norm",
               .value = &clip_norm,
               .help = "Gradients of a larger global norm are scaled down to it; 0: never.",
-              .range = at_least(0)});
+              .range = zero_or_between(1e-12, 1e30)});
   fields.add({.path = "moments",
               .value = &moments,
               .help = "Both moments of AdamW; bf16: written with stochastic rounding, computed in fp32.",
@@ -320,27 +320,27 @@ void MeterSection::visit(Fields& fields) {
               .value = &price_per_kwh,
               .help = "Price of electricity. Unset: money is unavailable.",
               .unit = "your currency per kWh",
-              .range = at_least(0)});
+              .range = between(0, 1e9)});
   fields.add({.path = "cpu_idle_watts",
               .value = &cpu_idle_watts,
               .help = "CPU power at rest, for the estimate where no counter exists. Unset: the table's.",
               .unit = "W",
-              .range = at_least(0)});
+              .range = between(0, 1e6)});
   fields.add({.path = "cpu_watts_per_core",
               .value = &cpu_watts_per_core,
               .help = "Power of a busy core above rest, for the same estimate. Unset: the table's.",
               .unit = "W",
-              .range = at_least(0)});
+              .range = between(0, 1e6)});
   fields.add({.path = "watts_per_gib",
               .value = &watts_per_gib,
               .help = "Power of memory, for the same estimate. Unset: the table's.",
               .unit = "W per GiB",
-              .range = at_least(0)});
+              .range = between(0, 1e6)});
   fields.add({.path = "peak_tflops",
               .value = &peak_tflops,
               .help = "Dense peak that MFU is measured against. Unset: measured on a CPU, the data sheet's on a GPU.",
               .unit = "TFLOP/s",
-              .range = above(0)});
+              .range = between(1e-6, 1e9)});
   fields.add({.path = "timeline_every",
               .value = &timeline_every,
               .help =

@@ -86,7 +86,24 @@ void validate_weight_formats(const RunConfig& config) {
   }
 }
 
+/// Tokens are counted in 64 bits, over the whole run.
+void validate_tokens(const RunConfig& config) {
+  const int64_t factors[] = {std::max<int64_t>(config.train.micro_batch, 1), config.train.accumulation,
+                             config.cluster.data_parallel(), config.data.seq_len};
+  std::optional<int64_t> of_step = 1;
+  for (const int64_t factor : factors) of_step = of_step ? checked_mul(*of_step, factor) : std::nullopt;
+  if (!of_step) {
+    throw ConfigError("train.accumulation", "gives a step of more tokens than can be counted",
+                      config.train.accumulation, "fewer than 2^63 tokens a step");
+  }
+  if (checked_mul(*of_step, config.train.steps)) return;
+  throw ConfigError("train.steps", "gives a run of more tokens than can be counted", config.train.steps,
+                    "fewer than 2^63 in all, of " + std::to_string(*of_step) + " a step");
+}
+
 void validate_training(const RunConfig& config) {
+  validate_tokens(config);
+
   if (config.optim.betas.size() != 2) {
     throw ConfigError("optim.betas", "needs two numbers", config.optim.betas.size(), 2, "for example [0.9, 0.95]");
   }

@@ -108,8 +108,8 @@ TEST_F(BadInput, RunFilesAreRefusedWithTheLineAndTheKey) {  // fault:F5
 TEST_F(BadInput, SizesPastEveryLimitAreRefusedByName) {  // fault:C15
   expect_run_file("seq_len = 16", "seq_len = 2147483648", {"data.seq_len] out of range; got 2147483648"});
   expect_run_file("micro_batch = 2", "micro_batch = 9223372036854775807", {"train.micro_batch] out of range"});
-  expect_run_file("hidden_size = 32", "hidden_size = 9223372036854775806", {"hidden_size] is too large"});
-  expect_run_file("vocab_size = 512", "vocab_size = 9223372036854775807", {"vocab_size] is too large"});
+  expect_run_file("hidden_size = 32", "hidden_size = 9223372036854775806", {"[model.hidden_size] is too large"});
+  expect_run_file("vocab_size = 512", "vocab_size = 9223372036854775807", {"[model.vocab_size] is too large"});
   expect_run_file("num_hidden_layers = 1", "num_hidden_layers = 4611686018427387904", {"num_hidden_layers] out of"});
   expect_run_file("num_attention_heads = 2", "num_attention_heads = 0", {"num_attention_heads] out of range; got 0"});
   expect_run_file("threads = 1", "threads = 999999999", {"device.threads] out of range"});
@@ -279,7 +279,7 @@ TEST_F(BadInput, ModelFoldersAreRefusedByTheFileThatIsWrong) {  // fault:A7, fau
   field("hidden_size", "0", 2, "hidden_size] must be positive; got 0");
   field("hidden_size", "4611686018427387904", 2, "hidden_size] is too large");
   field("num_key_value_heads", "3", 2, "num_key_value_heads] must divide");
-  field("rope_theta", "-1", 2, "rope_theta] must be a positive number; got -1");
+  field("rope_theta", "-1", 2, "rope_theta] out of range; got -1");
   field("rope_theta", "1e400", 3, "config.json] is not valid JSON");
   field("rms_norm_eps", "NaN", 3, "config.json] is not valid JSON");
   field("model_type", "\"gpt9\"", 2, "model_type] is not a supported model type; got \"gpt9\"");

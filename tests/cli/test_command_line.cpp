@@ -62,7 +62,7 @@ TEST(CommandLine, HelpShowsUnitRangeAndDefaultOfEachKey) {
     const std::string text = run_litespark({command, "--help"}).output;
     EXPECT_TRUE(contains(text, "--train.steps  (integer, 1 or more; steps; default 400)"));
     EXPECT_TRUE(contains(text, "--optim.betas  (list of numbers, 0 to below 1; default [0.9, 0.95])"));
-    EXPECT_TRUE(contains(text, "--model.rope_scaling.factor  (number, above 0; default unset)"));
+    EXPECT_TRUE(contains(text, "--model.rope_scaling.factor  (number, 1e-06 to 1e+15; default unset)"));
   }
 }
 

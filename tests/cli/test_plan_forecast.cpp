@@ -179,5 +179,70 @@ TEST(PlanForecast, WhatCannotBeIsRefusedWithItsReason) {
   refused({"--hardware", file.string()}, "bf16_tflops");
 }
 
+TEST(PlanForecast, FiguresOfAHardwareFileThatNoMachineHasAreRefusedByFileLineAndKey) {
+  const test::TemporaryFolder folder;
+  const auto file =
+      folder.write("mine.toml", "name = \"mine\"\nbf16_tflops = 1e-320\nmemory_gib = 40\nmemory_tbps = 2\n");
+  const ProgramResult tiny = plan({config("llama-3.2-1b.toml"), "--hardware", file.string()});
+  EXPECT_EQ(tiny.exit_code, 2);
+  EXPECT_TRUE(contains(tiny.errors,
+                       "mine.toml line 2: bf16_tflops] out of range; got 1e-320, expected number, 0 or "
+                       "1e-06 to 1e+09"));
+  const auto silent = folder.write("silent.toml", "name = \"mine\"\nbf16_tflops = 1\nmemory_gib = 40\n");
+  const ProgramResult missing = plan({config("llama-3.2-1b.toml"), "--hardware", silent.string()});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_TRUE(contains(missing.errors, "silent.toml: memory_tbps] is needed to plan a run; got 0"));
+  const auto free = folder.write("free.toml", "bf16_tflops = 1\nmemory_gib = 40\nmemory_tbps = 1\n");
+  const ProgramResult powerless = plan({config("llama-3.2-1b.toml"), "--hardware", free.string()});
+  EXPECT_EQ(powerless.exit_code, 2);
+  EXPECT_TRUE(contains(powerless.errors, "free.toml: watts] is needed for energy; got 0, expected above 0"));
+}
+
+TEST(PlanForecast, NamesFromFilesCannotSteerATerminal) {
+  const test::TemporaryFolder folder;
+  const std::string figures = "bf16_tflops = 500\nmemory_gib = 140\nmemory_tbps = 2\nwatts = 300\n";
+  const auto hardware = folder.write("mine.toml", "name = \"a\\u001b[2J\\nb\"\n" + figures);
+  const auto widths = folder.write("widths.toml",
+                                   "device = \"c\\u001b[2J\"\nrows = 64\nhidden = 2048\n"
+                                   "widths = [8192]\nseconds = [0.1]\n");
+  const ProgramResult shown = plan({config("llama-3.2-1b.toml"), "--hardware", hardware.string(), "--widths",
+                                    widths.string(), "--precision.attention=fp8", "--model.head_dim=128",
+                                    "--cost.market_intensity=1", "--cost.market_source=d\x1b[2J"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.errors;
+  EXPECT_TRUE(contains(shown.output, "forecast for 1 x a\\x1b[2J\\x0ab, "));
+  EXPECT_TRUE(contains(shown.output, "measured on c\\x1b[2J ("));
+  EXPECT_TRUE(contains(shown.output, "d\\x1b[2J"));
+  EXPECT_TRUE(contains(shown.errors, "compute_capability of a\\x1b[2J\\x0ab is not stated"));
+  EXPECT_EQ((shown.output + shown.errors).find('\x1b'), std::string::npos);
+  const auto key = folder.write("run.toml", "\"e\\u001b[2J\\n\" = 1\n");
+  const ProgramResult refused = plan({key.string()});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(contains(refused.errors, "unknown key; got e\\x1b[2J\\x0a, expected"));
+}
+
+TEST(PlanForecast, ARunThatLeavesItsDeviceOpenIsPlannedForTheHardwareThatIsNamed) {
+  const std::vector<std::string> run = {config("124m.toml"), "--model.head_dim=128", "--precision.attention=fp8"};
+  const auto planned = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), run.begin(), run.end());
+    return plan(more);
+  };
+  const ProgramResult named = planned({"--hardware=h200"});
+  EXPECT_EQ(named.exit_code, 0) << named.errors;
+  EXPECT_EQ(named.output, planned({"--hardware=h200", "--device.kind=cuda"}).output);
+  const ProgramResult contrary = planned({"--hardware=h200", "--device.kind=cpu"});
+  EXPECT_EQ(contrary.exit_code, 2);
+  EXPECT_TRUE(contains(contrary.errors,
+                       "[precision.attention] fp8 needs a GPU that multiplies 8-bit floats; got "
+                       "device.kind = \"cpu\", expected device.kind = \"cuda\""));
+  const ProgramResult on_cpu = planned({"--hardware=cpu"});
+  EXPECT_EQ(on_cpu.exit_code, 2);
+  EXPECT_TRUE(contains(on_cpu.errors, "got device.kind = \"cpu\"")) << on_cpu.errors;
+  // What a GPU excludes is excluded.
+  const ProgramResult recorded =
+      plan({config("124m.toml"), "--gpus=2", "--hardware=h200", "--distribution.record_calls=8"});
+  EXPECT_EQ(recorded.exit_code, 2);
+  EXPECT_TRUE(contains(recorded.errors, "[distribution.record_calls] NCCL makes its calls on the device"));
+}
+
 }  // namespace
 }  // namespace litespark

@@ -2,6 +2,7 @@
 // `litespark plan --validate`.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "support/error_text.h"
@@ -61,6 +62,18 @@ TEST(PlanValidation, WhatMakesNoSenseIsRefused) {
   const ProgramResult result = run_litespark({"plan", "--validate", empty.string()});
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_TRUE(contains(result.errors, "is empty"));
+}
+
+TEST(PlanValidation, NamesOfRowsCannotSteerATerminal) {
+  const test::TemporaryFolder folder;
+  std::string text = test::file_text(rows());
+  text = text.substr(0, text.find('\n') + 1);
+  const auto columns = static_cast<size_t>(std::count(text.begin(), text.end(), ',')) + 1;
+  text += "a\x1b[2Jb" + std::string(columns - 1, ',') + "\n";
+  const auto file = folder.write("rows.csv", text);
+  const ProgramResult result = run_litespark({"plan", "--validate", file.string()});
+  EXPECT_TRUE(contains(result.output + result.errors, "\\x1b[2J"));
+  EXPECT_EQ((result.output + result.errors).find('\x1b'), std::string::npos);
 }
 
 }  // namespace

@@ -241,5 +241,25 @@ TEST(TrainRanks, AFailureOfTheFirstEndsAllWithItsCode) {
   EXPECT_TRUE(contains(result.errors, "checkpoint.resume")) << result.errors;
 }
 
+TEST(TrainRanks, ARecordOfCallsThatCannotBeWrittenIsAWarning) {
+  for (const bool is_folder : {false, true}) {
+    const SmallRun run;
+    std::filesystem::create_directory(run.path("out"));
+    if (is_folder) {
+      std::filesystem::create_directories(run.path("out/calls/rank-0.jsonl/x"));
+    } else {
+      std::ofstream(run.path("out/calls")) << "in the way";
+    }
+    const ProgramResult result = run.train({"--gpus=2", "--distribution.record_calls=20", "--out=out"});
+    if (contains(result.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_TRUE(contains(result.output, "done; saved out/checkpoints/step-6")) << result.errors;
+    EXPECT_TRUE(contains(result.errors, is_folder ? "0: warning: the record of calls is lost: [out/calls/rank-0.jsonl"
+                                                  : "0: warning: the record of calls is lost: [out/calls] the folder "
+                                                    "cannot be made: Not a directory\n"));
+    EXPECT_EQ(is_folder, run.exists("out/calls/rank-1.jsonl"));
+  }
+}
+
 }  // namespace
 }  // namespace litespark

@@ -32,6 +32,11 @@ TEST(Error, PrintsWhatItIsGivenAsAStreamDoes) {
   EXPECT_EQ(message(int16_t{-2}, uint32_t{7}), "[section.field] out of range; got -2, expected 7");
 }
 
+TEST(Error, NamesFromFilesCannotSteerATerminal) {
+  EXPECT_STREQ(DataError("a\x1b[2J\nb", "line 1\nline 2\x07").what(), "[a\\x1b[2J\\x0ab] line 1\nline 2\\x07");
+  EXPECT_STREQ(DataError("a", "b", "c\n\x1b", "d\r", "e\b").what(), "[a] b; got c\\x0a\\x1b, expected d\\x0d; e\\x08");
+}
+
 TEST(Error, CarriesTheExitCodeOfItsClass) {
   EXPECT_EQ(ConfigError("a", "b").exit_code(), ExitCode::kConfig);
   EXPECT_EQ(InternalError("a", "b").exit_code(), ExitCode::kInternal);

@@ -181,5 +181,17 @@ TEST_F(FieldsTest, FieldsKnowTheirNameAndSection) {
   EXPECT_FALSE(fields_.has_section("engine.steps"));
 }
 
+TEST(Fields, ZeroMayStandForWhatIsNotKnown) {
+  double watts = 1;
+  const Field field = {.path = "watts", .value = &watts, .help = "How much.", .range = zero_or_between(0.5, 8)};
+  for (const double value : {0.0, 0.5, 8.0}) {
+    assign(field, value, "here");
+    EXPECT_EQ(watts, value);
+  }
+  for (const double value : {1e-320, 0.49, 8.1, -1.0}) {
+    EXPECT_TRUE(contains(error_text<ConfigError>([&] { assign(field, value, "here"); }), "number, 0 or 0.5 to 8"));
+  }
+}
+
 }  // namespace
 }  // namespace litespark

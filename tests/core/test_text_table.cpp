@@ -48,5 +48,11 @@ TEST(TextTable, CountsTakeLetters) {
   EXPECT_EQ(count_text(1240000000), "1.24 B");
 }
 
+TEST(TextTable, CellsCannotSteerATerminalOrEndTheirLine) {
+  TextTable table({"a", "b"});
+  table.add({"x\ny", "\x1b[2J"});
+  EXPECT_EQ(table.to_string(), "a             b\n---------------\nx\\x0ay  \\x1b[2J\n");
+}
+
 }  // namespace
 }  // namespace litespark

@@ -123,10 +123,7 @@ TEST(HfConfig, RefusesRopeThatItCannotCompute) {  // report:B19
     expect_refused<ConfigError>(with(small_config(), {{"rope_scaling", with(llama3, {{field, "8"}})}}), field,
                                 "wrong type");
     expect_refused<ConfigError>(with(small_config(), {{"rope_scaling", with(llama3, {{field, 0}})}}),
-                                field == std::string("low_freq_factor") ? "high_freq_factor"
-                                : field[0] == 'f'                       ? "rope factor"
-                                                                        : field,
-                                "");
+                                std::string("[config.json: rope_scaling.") + field + "]", "");
   }
   expect_refused<ConfigError>(
       with(small_config(), {{"rope_scaling", llama3}, {"rope_parameters", with(llama3, {{"factor", 4.0}})}}),
@@ -152,7 +149,7 @@ TEST(HfConfig, RefusesRopeThatItCannotCompute) {  // report:B19
                               "not supported");
   expect_refused<ConfigError>(with(small_config(), {{"rope_scaling", "linear"}}), "rope_scaling", "wrong type");
   expect_refused<ConfigError>(with(small_config(), {{"rope_theta", "10000"}}), "rope_theta", "wrong type");
-  expect_refused<ConfigError>(with(small_config(), {{"rope_theta", -1.0}}), "rope_theta", "positive");
+  expect_refused<ConfigError>(with(small_config(), {{"rope_theta", -1.0}}), "rope_theta", "out of range");
 }
 
 TEST(HfConfig, NamesEveryMissingSize) {  // fault:D11
@@ -315,6 +312,15 @@ TEST(HfConfig, RefusesTwoSpellingsOfTheDtypeThatDisagree) {
             DType::kBF16);
   expect_refused<ConfigError>(with(small_config(), {{"dtype", "float32"}, {"torch_dtype", "bfloat16"}}), "dtype",
                               "contradicts torch_dtype");
+}
+
+TEST(HfConfig, WhatAShapeCannotBeIsRefusedByTheFileAndItsKey) {
+  expect_refused<ConfigError>(with(small_config(), {{"head_dim", 127}}), "[config.json: head_dim]", "must be even");
+  const json scaling = {{"rope_type", "linear"}, {"factor", 1e-320}};
+  for (const char* const key : {"rope_scaling", "rope_parameters"}) {
+    expect_refused<ConfigError>(with(small_config(), {{key, scaling}}),
+                                "[config.json: " + std::string(key) + ".factor]", "out of range");
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 // the test says what comes out instead.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/error.h"
 #include "plan/energy_cost.h"
 
@@ -86,6 +88,17 @@ TEST(EnergyCost, PublishedTotalsAreHoursTimesRatingTimesOverhead) {
   const double kwh = 1022362 * 0.4 * 1.1;
   EXPECT_NEAR(kwh / 1000, 449, 1);
   EXPECT_NEAR(kwh * 0.385 / 1000, 173, 0.5);
+}
+
+TEST(EnergyCost, ARunThatNeverWaitsWaitsForNothing) {
+  for (const char* name : {"cpu", "h100", "h200", "b200"}) {
+    for (const double hours : {1e-3, 0.7, 3.3, 123.4}) {
+      const EnergyCost cost = energy_cost({.hours = hours, .gpus = 3, .busy_share = 1}, hardware_named(name));
+      EXPECT_GE(cost.idle_kwh, 0) << name << " " << hours;
+      EXPECT_FALSE(std::signbit(cost.idle_kwh)) << name << " " << hours;
+      EXPECT_LT(cost.idle_kwh, 1e-9 * cost.device_kwh) << name << " " << hours;
+    }
+  }
 }
 
 }  // namespace

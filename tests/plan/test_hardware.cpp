@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <string>
+#include <variant>
+
 #include "core/error.h"
+#include "core/json_text.h"
 #include "plan/hardware.h"
 #include "support/error_text.h"
 
@@ -92,6 +96,45 @@ TEST(Hardware, WithoutAPeakThereIsNoPlan) {
   Hardware hardware = hardware_named("h100");
   hardware.bf16_tflops = 0;
   EXPECT_NE(error_text<ConfigError>([&] { hardware.validate(); }).find("bf16_tflops"), std::string::npos);
+}
+
+TEST(Hardware, FiguresThatWouldPassEveryNumberAreOutOfRange) {
+  Hardware hardware = hardware_named("h100");
+  const Fields fields = Fields::of(hardware);
+  for (const Field& field : fields.list()) {
+    if (!std::holds_alternative<double*>(field.value)) continue;
+    for (const double value : {1e-320, 1e-300, 1e300, -1.0}) {
+      if (value > 0 && value < 1 && field.path == "attention.half_length") continue;  // is added to a length
+      const std::string text = error_text<ConfigError>([&] { assign(field, value, "mine.toml line 7"); });
+      EXPECT_TRUE(contains(text, "[mine.toml line 7: " + field.path + "] out of range; got " + json_number(value)));
+    }
+  }
+  EXPECT_NO_THROW(assign(*fields.find("watts"), 0.0, ""));  // not known
+}
+
+TEST(Hardware, WhatAFileLeavesOutIsMissedInThatFile) {
+  Hardware hardware = hardware_named("h100");
+  hardware.memory_gib = 0;
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { hardware.validate("mine.toml"); }),
+                       "[mine.toml: memory_gib] is needed to plan a run; got 0, expected above 0"));
+}
+
+TEST(Hardware, FiguresInATextThatNoMachineHasCorrectNothing) {
+  const Hardware sheet = hardware_named("h100");
+  const std::string digits(250, '9');
+  for (const std::string& text : {"H100 " + digits + "GB", "H100 " + digits + " TB/s", std::string("H100 0 TB/s"),
+                                  std::string("H100 0.0000000001 W cap"), "H100 " + digits + "G/GPU"}) {
+    Hardware found = hardware_in_text(text);
+    Hardware known = sheet;
+    EXPECT_EQ(to_toml(Fields::of(found)), to_toml(Fields::of(known))) << text;
+  }
+}
+
+TEST(Hardware, IsAGpuWhereSomethingSaysSo) {
+  for (const Hardware& hardware : known_hardware()) EXPECT_EQ(hardware.is_gpu(), hardware.name != "CPU");
+  EXPECT_EQ(Hardware{}.is_gpu(), std::nullopt);
+  EXPECT_EQ(Hardware{.multiprocessors = 1}.is_gpu(), true);
+  EXPECT_EQ(Hardware{.compute_capability = "9.0"}.is_gpu(), true);
 }
 
 }  // namespace

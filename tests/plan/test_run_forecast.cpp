@@ -7,6 +7,7 @@
 #include "plan/run_forecast.h"
 #include "plan/stage_plan.h"
 #include "plan/tape_time.h"
+#include "support/error_text.h"
 #include "support/plain_sizes.h"
 
 namespace litespark {
@@ -269,6 +270,13 @@ TEST(RunForecast, ImpossibleLayoutsAndHardwareAreRefused) {
   config.cluster.tp = 3;
   EXPECT_THROW(forecast(config), ConfigError);
   EXPECT_THROW(forecast(small_run(), "h201"), ConfigError);
+}
+
+TEST(RunForecast, ExpertsThatTheModelHasNotAreRefusedByTheWholeKey) {
+  RunConfig config = small_run();
+  config.cluster.gpus = config.cluster.ep = 2;
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { forecast(config); }),
+                       "[cluster.ep] needs a model with experts; got 2, expected 1"));
 }
 
 }  // namespace

@@ -56,5 +56,25 @@ TEST(WidthTable, RefusesListsOfDifferentLengths) {
   EXPECT_THROW(table.validate(), ConfigError);
 }
 
+TEST(WidthTable, FiguresThatWouldPassEveryNumberAreOutOfRange) {
+  WidthTable table = sample();
+  const Fields fields = Fields::of(table);
+  const auto refused = [&](const char* path, double value) {
+    return error_text<ConfigError>(
+        [&] { assign(*fields.find(path), std::vector<double>{value}, "widths.toml line 2"); });
+  };
+  for (const double value : {1e-320, 1e300}) {
+    EXPECT_TRUE(contains(refused("seconds", value), "[widths.toml line 2: seconds] out of range"));
+    EXPECT_TRUE(contains(refused("widths", value), "[widths.toml line 2: widths] out of range"));
+  }
+}
+
+TEST(WidthTable, WhatDoesNotBelongTogetherIsRefusedWithItsFile) {
+  WidthTable table = sample();
+  table.seconds.pop_back();
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { table.validate("widths.toml"); }),
+                       "[widths.toml: seconds] must have one entry a width"));
+}
+
 }  // namespace
 }  // namespace litespark

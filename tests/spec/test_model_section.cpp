@@ -2,7 +2,9 @@
 // The shape keys become the model that Hugging Face would build from the same config.json.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
+#include <string>
 
 #include "core/error.h"
 #include "spec/run_config.h"
@@ -110,6 +112,51 @@ TEST(ModelSection, BytesOfATextFileNeedNoVocabulary) {
   config.model.vocab_size.reset();
   config.data.source = DataSource::kText;
   EXPECT_EQ(scratch_model_config(config).vocab_size, 256);
+}
+
+TEST(ModelSection, WhatAShapeCannotBeIsRefusedByTheWholeKey) {
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.head_dim = 127; }), "[model.head_dim] must be even"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.num_key_value_heads = 3; }),
+                       "[model.num_key_value_heads] must divide num_attention_heads"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.vocab_size = int64_t{1} << 31; }),
+                       "[model.vocab_size] is too large"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.max_position_embeddings = int64_t{1} << 41; }),
+                       "[model.max_position_embeddings] is too large"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.model.intermediate_size = int64_t{1} << 40; }),
+                       "[model.hidden_size] gives a model of more than 2^40 parameters; got 64 with "
+                       "model.intermediate_size = 1099511627776 and 2 layers"));
+  const auto stretched = [](RunConfig& c) {
+    c.model.rope_scaling = {.rope_type = RopeScaling::kLlama3, .factor = 8.0, .original_max_position_embeddings = 64};
+  };
+  EXPECT_TRUE(contains(refusal([&](RunConfig& c) {
+                         stretched(c);
+                         c.model.rope_scaling.high_freq_factor = 0.5;
+                       }),
+                       "[model.rope_scaling.high_freq_factor] must exceed low_freq_factor; got 0.5, expected more "
+                       "than 1.0"));
+  EXPECT_TRUE(contains(refusal([&](RunConfig& c) {
+                         stretched(c);
+                         c.model.rope_scaling.factor = 1e-320;
+                       }),
+                       "[model.rope_scaling.factor] out of range"));
+}
+
+TEST(ModelSection, RotaryFrequenciesStayNumbersOverTheWholeRangeOfTheirKeys) {
+  RunConfig config;
+  const Fields fields = Fields::of(config);
+  for (const char* key : {"model.rope_theta", "model.rope_scaling.factor", "model.rope_scaling.low_freq_factor",
+                          "model.rope_scaling.high_freq_factor"}) {
+    for (const double value : {1e-320, 1e300}) {
+      EXPECT_TRUE(contains(error_text<ConfigError>([&] { assign(*fields.find(key), value, "run.toml line 3"); }),
+                           "[run.toml line 3: " + std::string(key) + "] out of range"));
+    }
+  }
+  for (const double theta : {kLeastRope, kMostRope}) {
+    for (const double factor : {kLeastRope, kMostRope}) {
+      const RopeConfig rope{.theta = theta, .scaling = RopeScaling::kLinear, .factor = factor};
+      for (const double frequency : rope_frequencies(rope, 1024)) EXPECT_TRUE(std::isfinite(frequency));
+    }
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
+#include <variant>
 
 #include "core/error.h"
 #include "spec/run_config.h"
@@ -405,6 +407,30 @@ TEST(RunConfigChecks, TheResidualFollowsTheComputeType) {
   precision.compute = DType::kBF16;
   precision.residual = ResidualPrecision::kF32;
   EXPECT_EQ(precision.residual_dtype(), DType::kF32);
+}
+
+TEST(RunConfigChecks, ARunOfMoreTokensThanCanBeCountedIsRefused) {
+  EXPECT_TRUE(
+      contains(refusal([](RunConfig& c) { c.train.steps = int64_t{1} << 62; }),
+               "[train.steps] gives a run of more tokens than can be counted; got 4611686018427387904, expected "
+               "fewer than 2^63 in all, of 1024 a step"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) {
+                         c.train.micro_batch = c.train.accumulation = 1 << 20;
+                         c.cluster.gpus = 1 << 20;
+                       }),
+                       "[train.accumulation] gives a step of more tokens than can be counted"));
+}
+
+TEST(RunConfigChecks, NoFigureOfARunFileIsSoLargeOrSmallThatSumsPassEveryNumber) {
+  RunConfig config;
+  const Fields fields = Fields::of(config);
+  for (const Field& field : fields.list()) {
+    const bool is_number =
+        std::holds_alternative<double*>(field.value) || std::holds_alternative<std::optional<double>*>(field.value);
+    if (!is_number) continue;
+    EXPECT_TRUE(contains(error_text<ConfigError>([&] { assign(field, 1e300, "run.toml"); }), "out of range"))
+        << field.path;
+  }
 }
 
 }  // namespace

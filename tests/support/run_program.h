@@ -30,6 +30,7 @@ class RunningLitespark {
   RunningLitespark& operator=(const RunningLitespark&) = delete;
 
   void send(int signal) const;
+  pid_t process() const { return child_; }
   /// Processes that it started and that are still there.
   std::vector<pid_t> children() const;
   ProgramResult wait();

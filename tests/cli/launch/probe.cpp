@@ -56,6 +56,10 @@ int run_rank(const dist::LaunchPlace& place, const std::string& task) {
   if (task == "second_dies" && place.rank == 1) raise(SIGKILL);
   if (task == "second_dies") pause();
   if (task == "stop") return wait_for_signal(place.rank);
+  if (task == "stop_and_lose") {
+    const int code = wait_for_signal(1);
+    return place.rank == 0 ? code : static_cast<int>(ExitCode::kPeerLost);
+  }
   if (task == "sum") return sum_over_ranks(place);
   if (task == "differ") {
     open_dist({.place = place, .facts = {{"optim.lr", place.rank == 1 ? "0.1" : "0.2"}}, .timeout_seconds = 60});

@@ -108,5 +108,25 @@ TEST(Launch, RanksDoNotOutliveAKilledLauncher) {
   }
 }
 
+TEST(Launch, RanksThatDoNotListenYetEndBySignalsThatArePassedOn) {
+  for (const auto& [number, name] : {std::pair{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}}) {
+    RankProcesses launcher({command(2, "linger")});
+    ASSERT_TRUE(launcher.await_lines(0, 2, 30));
+    launcher.send_signal(0, number);
+    ASSERT_TRUE(launcher.await_ends(30));
+    EXPECT_EQ(launcher.exit_code(0), static_cast<int>(ExitCode::kStopped));
+    EXPECT_TRUE(contains(launcher.output(0),
+                         std::string("litespark: stopped by ") + name + " before any rank could hear it\n"));
+  }
+}
+
+TEST(Launch, ARankThatLosesOneThatStoppedAsToldWasStoppedToo) {
+  RankProcesses launcher({command(2, "stop_and_lose")});
+  ASSERT_TRUE(launcher.await_lines(0, 2, 30));
+  launcher.send_signal(0, SIGTERM);
+  ASSERT_TRUE(launcher.await_ends(30));
+  EXPECT_EQ(launcher.exit_code(0), static_cast<int>(ExitCode::kStopped));
+}
+
 }  // namespace
 }  // namespace litespark
