@@ -238,19 +238,19 @@ std::string chosen(Backend& backend, const char* direction, const std::string& m
   return choice + ", " + mode;
 }
 
-void bench_attention(Report& report, const CudaOptions& options, const std::string& mode, const GpuMonitor& monitor,
-                     double seconds, const AttentionCase& test) {
-  // A backend a case: its list of choices then holds this case alone.
-  const auto backend = make_cuda_backend(options);
-  const OpTimer timer(*backend, monitor, seconds);
-  CaseTensors tensors(*backend);
+struct AttentionOps {
+  op::AttentionForward<Tensor> forward;
+  op::AttentionBackward<Tensor> backward;
+};
+
+AttentionOps attention_ops(const Backend& backend, CaseTensors& tensors, const AttentionCase& test) {
   const op::AttentionShape shape = shape_of(test);
   const int64_t tokens = int64_t{test.batch} * test.length;
   const int64_t packed = int64_t{test.heads + 2 * test.kv_heads} * test.head_dim;
   const int64_t out_columns = int64_t{test.heads} * test.head_dim;
   std::vector<int32_t> offsets;
   for (int i = 0; i <= test.batch; ++i) offsets.push_back(i * test.length);
-  const BackendSizes& sizes = backend->sizes();
+  const BackendSizes& sizes = backend.sizes();
   const op::AttentionForward<Tensor> forward{
       .out = tensors.zeros(DType::kBF16, {tokens, out_columns}),
       .log_sum_exp = tensors.zeros(DType::kF32, {test.heads, tokens}),
@@ -260,16 +260,25 @@ void bench_attention(Report& report, const CudaOptions& options, const std::stri
       .scratch = tensors.scratch(sizes.attention_forward_scratch_bytes(shape, tokens, DType::kBF16)),
       .abs_max = {},
       .shape = shape};
-  const int64_t backward_bytes = sizes.attention_backward_scratch_bytes(shape, tokens, DType::kBF16);
-  const op::AttentionBackward<Tensor> backward{.dqkv = tensors.zeros(DType::kBF16, {tokens, packed}),
-                                               .dout = tensors.random(DType::kBF16, {tokens, out_columns}),
-                                               .qkv = forward.qkv,
-                                               .out = forward.out,
-                                               .log_sum_exp = forward.log_sum_exp,
-                                               .offsets = forward.offsets,
-                                               .num_documents = forward.num_documents,
-                                               .scratch = tensors.scratch(backward_bytes),
-                                               .shape = shape};
+  return {.forward = forward,
+          .backward = {.dqkv = tensors.zeros(DType::kBF16, {tokens, packed}),
+                       .dout = tensors.random(DType::kBF16, {tokens, out_columns}),
+                       .qkv = forward.qkv,
+                       .out = forward.out,
+                       .log_sum_exp = forward.log_sum_exp,
+                       .offsets = forward.offsets,
+                       .num_documents = forward.num_documents,
+                       .scratch = tensors.scratch(sizes.attention_backward_scratch_bytes(shape, tokens, DType::kBF16)),
+                       .shape = shape}};
+}
+
+void bench_attention(Report& report, const CudaOptions& options, const std::string& mode, const GpuMonitor& monitor,
+                     double seconds, const AttentionCase& test) {
+  // A backend a case: its list of choices then holds this case alone.
+  const auto backend = make_cuda_backend(options);
+  const OpTimer timer(*backend, monitor, seconds);
+  CaseTensors tensors(*backend);
+  const auto [forward, backward] = attention_ops(*backend, tensors, test);
   backend->prepare(forward);
   backend->prepare(backward);
   const Row row{.group = "attention", .flops = attention_flops(test)};
@@ -278,7 +287,8 @@ void bench_attention(Report& report, const CudaOptions& options, const std::stri
   forward_row.implementation = chosen(*backend, "attention_forward", mode);
   measure(report, forward_row, *backend, timer, forward, true);
   Row backward_row = row;
-  backward_row.name = attention_name(test, "backward") + " (scratch " + std::to_string(backward_bytes >> 20) + " MiB)";
+  backward_row.name =
+      attention_name(test, "backward") + " (scratch " + std::to_string(backward.scratch.bytes() >> 20) + " MiB)";
   backward_row.implementation = chosen(*backend, "attention_backward", mode);
   backward_row.flops *= 2.5;
   measure(report, backward_row, *backend, timer, backward, true);
@@ -368,62 +378,34 @@ void bench_turned_attention(Report& report, const GpuMonitor& monitor, double se
   const auto backend = make_cuda_backend({.attention = AttentionKind::kHopper});
   const OpTimer timer(*backend, monitor, seconds);
   CaseTensors tensors(*backend);
-  const int64_t tokens = int64_t{test.batch} * test.length;
-  const int64_t packed = int64_t{test.heads + 2 * test.kv_heads} * test.head_dim;
-  std::vector<int32_t> offsets, positions;
-  for (int i = 0; i <= test.batch; ++i) offsets.push_back(i * test.length);
-  for (int i = 0; i < tokens; ++i) positions.push_back(i % test.length);
-  const op::AttentionForward<Tensor> forward{
-      .out = tensors.zeros(DType::kBF16, {tokens, int64_t{test.heads} * test.head_dim}),
-      .log_sum_exp = tensors.zeros(DType::kF32, {test.heads, tokens}),
-      .qkv = tensors.random(DType::kBF16, {tokens, packed}),
-      .offsets = tensors.integers(offsets),
-      .num_documents = tensors.integers({test.batch}),
-      .scratch = {},
-      .abs_max = {},
-      .shape = shape_of(test)};
+  const auto [forward, backward] = attention_ops(*backend, tensors, test);
+  std::vector<int32_t> positions;
+  for (int i = 0; i < test.batch * test.length; ++i) positions.push_back(i % test.length);
   op::AttentionForward<Tensor> turned = forward;
-  turned.positions = tensors.integers(positions);
-  turned.turned = tensors.zeros(DType::kBF16, {tokens, packed});
-  const int64_t scratch_bytes = backend->sizes().attention_backward_scratch_bytes(forward.shape, tokens, DType::kBF16);
-  const op::AttentionBackward<Tensor> backward{.dqkv = tensors.zeros(DType::kBF16, {tokens, packed}),
-                                               .dout = tensors.random(DType::kBF16, forward.out.shape),
-                                               .qkv = forward.qkv,
-                                               .out = forward.out,
-                                               .log_sum_exp = forward.log_sum_exp,
-                                               .offsets = forward.offsets,
-                                               .num_documents = forward.num_documents,
-                                               .scratch = tensors.scratch(scratch_bytes),
-                                               .shape = forward.shape};
   op::AttentionBackward<Tensor> turned_back = backward;
-  turned_back.positions = turned.positions;
+  turned.positions = turned_back.positions = tensors.integers(positions);
+  turned.turned = tensors.zeros(DType::kBF16, forward.qkv.shape);
   backend->prepare(forward);
   backend->prepare(backward);
+  const auto time = [&](const char* direction, const std::string& implementation, DType dtype, const auto& run) {
+    Row row{.group = "turned", .name = attention_name(test, direction), .flops = attention_flops(test)};
+    if (std::string_view(direction) == "backward") row.flops *= 2.5;
+    row.implementation = implementation + ", angles in " + std::string(dtype_name(dtype));
+    timer.time(row, run);
+    report.add(std::move(row));
+  };
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    turned.table = angle_table(tensors, dtype, test.length, test.head_dim);
-    Row row{.group = "turned", .name = attention_name(test, "forward"), .flops = attention_flops(test)};
-    row.implementation = "rope, then forward, angles in " + std::string(dtype_name(dtype));
-    Row on_load = row;
-    timer.time(row, [&] {
+    turned.table = turned_back.table = angle_table(tensors, dtype, test.length, test.head_dim);
+    time("forward", "rope, then forward", dtype, [&] {
       backend->run(op::turn_of(turned, turned.qkv, false));
       backend->run(forward);
     });
-    report.add(std::move(row));
-    on_load.implementation = "turned on load, angles in " + std::string(dtype_name(dtype));
-    timer.time(on_load, [&] { backend->run(turned); });
-    report.add(std::move(on_load));
-    turned_back.table = turned.table;
-    Row behind{.group = "turned", .name = attention_name(test, "backward"), .flops = 2.5 * attention_flops(test)};
-    behind.implementation = "backward, then rope, angles in " + std::string(dtype_name(dtype));
-    Row on_store = behind;
-    timer.time(behind, [&] {
+    time("forward", "turned on load", dtype, [&] { backend->run(turned); });
+    time("backward", "backward, then rope", dtype, [&] {
       backend->run(backward);
       backend->run(op::turn_of(turned_back, backward.dqkv, true));
     });
-    report.add(std::move(behind));
-    on_store.implementation = "turned back on store, angles in " + std::string(dtype_name(dtype));
-    timer.time(on_store, [&] { backend->run(turned_back); });
-    report.add(std::move(on_store));
+    time("backward", "turned back on store", dtype, [&] { backend->run(turned_back); });
   }
 }
 

@@ -29,6 +29,13 @@ FORMATS = {
     "fp8 by row": ["--precision.matmul=fp8", "--precision.fp8_scaling=row"],
     "attention-fp8": ["--precision.attention=fp8"],
     "fp8-and-attention-fp8": ["--precision.matmul=fp8", "--precision.attention=fp8"],
+    "rope-bf16": ["--precision.rope=bf16"],
+    "rope-fp16": ["--precision.rope=fp16"],
+    "residual-fp32": ["--precision.residual=fp32"],
+    "gradient-bf16": ["--precision.gradient=bf16"],
+    "moments-bf16": ["--optim.moments=bf16"],
+    "master-bf16-remainder": ["--precision.master=bf16-remainder"],
+    "master-bf16": ["--precision.master=bf16"],
 }
 LAST = 100
 
