@@ -34,6 +34,47 @@ void expect_curves_and_planned_memory(const SmallRun& run, const std::string& ou
   EXPECT_EQ(values_of(planned, "total_bytes").size(), 1u);
 }
 
+// A host of eight: whatever they share, the run of one, and each rank's memory as planned.
+TEST(TrainRanks, EightInAnyLayoutAreTheRunOfOneInThePlannedMemory) {
+  const SmallRun run;
+  const std::vector<std::string> common = {"--model.num_attention_heads=8", "--model.hidden_size=64",
+                                           "--model.num_hidden_layers=2",   "--data.seq_len=32",
+                                           "--train.eval_every=3",          "--train.eval_batches=8"};
+  const auto with_common = [&](std::vector<std::string> settings) {
+    settings.insert(settings.end(), common.begin(), common.end());
+    return settings;
+  };
+  const auto train = [&](const std::string& out, const std::vector<std::string>& settings) {
+    std::vector<std::string> all = with_common(settings);
+    all.push_back("--out=" + out);
+    return run.train(all);
+  };
+  ASSERT_EQ(train("one", {"--train.accumulation=8"}).exit_code, 0);
+  const std::string expected = run.text("one/metrics.jsonl");
+  const std::vector<std::vector<std::string>> layouts = {
+      {},
+      {"--distribution.zero=2"},
+      {"--cluster.tp=2", "--train.accumulation=2"},
+      {"--cluster.tp=4", "--train.accumulation=4"},
+      {"--cluster.tp=8", "--train.accumulation=8"},
+      {"--cluster.pp=2", "--train.accumulation=2"},
+      {"--cluster.cp=4", "--train.accumulation=4"},
+      {"--cluster.tp=2", "--cluster.pp=2", "--train.accumulation=4"},
+      {"--cluster.tp=2", "--cluster.cp=2", "--train.accumulation=4", "--distribution.zero=2"}};
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    std::vector<std::string> settings = layouts[i];
+    settings.emplace_back("--gpus=8");
+    std::string name = "eight";
+    for (const std::string& setting : layouts[i]) name += " " + setting;
+    SCOPED_TRACE(name);
+    const std::string out = "eight-" + std::to_string(i);
+    const ProgramResult eight = train(out, settings);
+    if (contains(eight.errors, kNoEngine)) GTEST_SKIP() << kNoEngine;
+    ASSERT_EQ(eight.exit_code, 0) << eight.errors << eight.output;
+    expect_curves_and_planned_memory(run, out, with_common(settings), expected);
+  }
+}
+
 // Real processes that share weights: the run of one, whatever of it is shared, and the plan that was printed for it.
 TEST(TrainRanks, ShareWeightsAndAnyLayoutTakesTheRunUp) {
   const SmallRun run;
