@@ -206,7 +206,6 @@ void AttentionLibrary::prepare(const op::AttentionBackward<Tensor>& op) {
 
 void AttentionLibrary::run(const op::AttentionForward<Tensor>& op) {
   const int64_t num_tokens = op.qkv.rows();
-  if (num_tokens == 0) return;
   const Choice& choice = choose_for_op(op.shape, num_tokens, op.qkv.dtype, Pass::kForward);
   if (choice.plan) return sdpa_.library->forward(context_.stream, *choice.plan, op);
   clear_off_heads(op.shape, op.out, context_);
@@ -236,7 +235,6 @@ bool AttentionLibrary::turns(const op::AttentionForward<Tensor>& op) {
 
 void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
   const int64_t num_tokens = op.qkv.rows();
-  if (num_tokens == 0) return;
   const Choice& choice = choose_for_op(op.shape, num_tokens, op.qkv.dtype, Pass::kBackward);
   if (choice.plan) return sdpa_.library->backward(context_.stream, *choice.plan, op);
   const int64_t scratch_bytes = op.scratch.has_value() ? op.scratch.bytes() : 0;
@@ -340,6 +338,7 @@ AttentionLibraryPtr make_attention_library(const DeviceContext& context, const C
 }
 
 void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
+  if (op.qkv.rows() == 0) return;
   if (op.table.has_value() && !attention_->turns(op)) {
     check(cudaMemcpyAsync(op.turned.data, op.qkv.data, static_cast<size_t>(op.qkv.bytes()), cudaMemcpyDeviceToDevice,
                           context_.stream),
@@ -357,6 +356,7 @@ void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
 }
 
 void CudaBackend::run(const op::AttentionBackward<Tensor>& op) {
+  if (op.qkv.rows() == 0) return;
   attention_->run(op);
   if (attention_->turns_back(op)) return;
   if (op.table.has_value()) return run(op::turn_of(op, op.dqkv, true));
