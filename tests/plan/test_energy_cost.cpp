@@ -7,6 +7,8 @@
 
 #include "core/error.h"
 #include "plan/energy_cost.h"
+#include "spec/flops.h"
+#include "spec/model_config.h"
 
 namespace litespark {
 namespace {
@@ -99,6 +101,23 @@ TEST(EnergyCost, ARunThatNeverWaitsWaitsForNothing) {
       EXPECT_LT(cost.idle_kwh, 1e-9 * cost.device_kwh) << name << " " << hours;
     }
   }
+}
+
+// claim:L9: 439,644 tokens/s on eight GPUs, from 218,967.
+TEST(PublishedFigures, EightGpusAtThePublishedRateWouldPassTheDensePeakOfBf16) {
+  const ModelConfig shape{.vocab_size = 128256,
+                          .hidden_size = 3072,
+                          .intermediate_size = 8192,
+                          .num_hidden_layers = 28,
+                          .num_attention_heads = 24,
+                          .num_key_value_heads = 8,
+                          .head_dim = 128,
+                          .tie_word_embeddings = true};
+  const auto share_of_peak = [&](double tokens_per_second) {
+    return tokens_per_second / 8 * training_flops_per_token(shape, 4096) / (hardware_named("h200").bf16_tflops * 1e12);
+  };
+  EXPECT_NEAR(share_of_peak(218967), 0.59, 0.01);
+  EXPECT_NEAR(share_of_peak(439644), 1.19, 0.01);
 }
 
 }  // namespace
