@@ -62,7 +62,9 @@ std::optional<FittingRun> best_micro_batch(RunConfig config, const MemoryQuestio
     if (!may_fit(config, question)) continue;
     FittingRun run = evaluated(config, question);
     if (run.total_bytes > question.budget_bytes) continue;
-    if (!best || run.step_seconds < best->step_seconds) best = std::move(run);
+    // More parts wait less and read weights more often: once that costs more, it goes on to.
+    if (best && run.step_seconds >= best->step_seconds) break;
+    best = std::move(run);
     if (config.cluster.pp == 1) break;
   }
   return best;
