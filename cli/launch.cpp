@@ -109,6 +109,7 @@ class Launch {
     }
     for (size_t rank = 0; rank < ranks_.size(); ++rank) drain(rank);
     std::cout.flush();
+    take_signals();  // one that comes when all have ended must not meet the handlers of before
     if (unheard_ != 0) {
       std::cerr << "litespark: stopped by SIG" << sigabbrev_np(unheard_)
                 << " while no step was under way: there was nothing to save" << std::endl;
