@@ -66,7 +66,11 @@ Case parse_case(const std::string& text) {
   Case parsed{.text = text};
   char* rest = nullptr;
   parsed.ranks = static_cast<int>(std::strtol(text.c_str(), &rest, 10));
-  const auto take = [&](char letter) { return *rest == letter && ++rest != nullptr; };
+  const auto take = [&](char letter) {
+    if (*rest != letter) return false;
+    ++rest;
+    return true;
+  };
   const auto take_number = [&](char letter, int& number) {
     if (take(letter)) number = static_cast<int>(std::strtol(rest, &rest, 10));
   };

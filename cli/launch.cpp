@@ -109,9 +109,10 @@ class Launch {
     }
     for (size_t rank = 0; rank < ranks_.size(); ++rank) drain(rank);
     std::cout.flush();
+    take_signals();  // one that comes when all have ended must not meet the handlers of before
     if (unheard_ != 0) {
-      std::cerr << "litespark: stopped by SIG" << sigabbrev_np(unheard_) << " before any rank could hear it"
-                << std::endl;
+      std::cerr << "litespark: stopped by SIG" << sigabbrev_np(unheard_)
+                << " while no step was under way: there was nothing to save" << std::endl;
     }
     return {.code = code(), .lost = lost_, .was_asked = was_asked_};
   }
@@ -266,8 +267,9 @@ class Launch {
 
   ExitCode code() const {
     const std::optional<ExitCode> failure = first_failure();
-    // Ranks that are told to stop go one after another, and those that are slower lose them.
-    const bool is_stop = was_stopped_ && was_asked_ && failure == ExitCode::kPeerLost;
+    // Ranks that are told to stop go one after another, and those that are slower lose them. One that was killed on the
+    // way may have been saving.
+    const bool is_stop = was_stopped_ && was_asked_ && lost_.empty() && failure == ExitCode::kPeerLost;
     if (failure && !is_stop) return *failure;
     return was_stopped_ ? ExitCode::kStopped : ExitCode::kDone;
   }
@@ -287,7 +289,7 @@ class Launch {
   bool was_stopped_ = false;
   bool was_told_ = false;   ///< to end, since another one failed
   bool was_asked_ = false;  ///< by whoever signalled the launcher
-  int unheard_ = 0;         ///< the signal that ended the first rank before it could say so for all
+  int unheard_ = 0;         ///< the signal that ended the first rank before it could say so for all; 0: none did
   sigset_t signals_ = {};
   sigset_t passed_ = {};  ///< on to the ranks
   sigset_t before_ = {};

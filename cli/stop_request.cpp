@@ -3,8 +3,9 @@
 
 #include <unistd.h>
 
-#include <array>
+#include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <initializer_list>
 
@@ -14,12 +15,16 @@ namespace litespark::cli {
 namespace {
 
 /// What a signal finds.
-enum Phase : std::sig_atomic_t { kUnwatched, kIdle, kTraining, kEnding };
+enum class Phase : uint8_t { kUnwatched, kIdle, kTraining, kEnding };
 
-volatile std::sig_atomic_t request_made = 0;
-volatile std::sig_atomic_t interrupts = 0;
-volatile std::sig_atomic_t phase = kUnwatched;
-volatile std::sig_atomic_t speaks = 1;
+// Signals come on any thread.
+std::atomic<bool> request_made = false;
+std::atomic<int> interrupts = 0;
+std::atomic<Phase> phase = Phase::kUnwatched;
+std::atomic<bool> speaks = true;
+std::atomic<const char*> line_start = "";
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
+              std::atomic<Phase>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
 
 const char* name_of(int number) {
   switch (number) {
@@ -31,23 +36,27 @@ const char* name_of(int number) {
   }
 }
 
-/// Only what a handler may do.
-[[noreturn]] void end_at_once(int number, const char* what) {
-  // Behind a progress line that is open.
-  const char* const start = isatty(STDERR_FILENO) != 0 ? "\nlitespark: stopped by " : "litespark: stopped by ";
-  for (const char* const part : {start, name_of(number), what}) {
-    if (speaks != 0 && write(STDERR_FILENO, part, std::strlen(part)) < 0) break;
+/// Only calls what a handler may call.
+[[noreturn]] void end_at_once(int number, const char* circumstances) {
+  if (speaks) {
+    for (const char* const part : {line_start.load(), "litespark: stopped by ", name_of(number), circumstances}) {
+      if (write(STDERR_FILENO, part, std::strlen(part)) < 0) break;
+    }
   }
   _exit(static_cast<int>(ExitCode::kStopped));
 }
 
 void on_signal(int number) {
-  if (phase == kIdle) end_at_once(number, " while no step was under way: there was nothing to save\n");
-  if (number == SIGINT) interrupts = interrupts + 1;
-  if (number == SIGINT && phase == kUnwatched) std::signal(SIGINT, SIG_DFL);
-  if (interrupts > 1)
-    end_at_once(number, " for the second time, at once: steps after the newest checkpoint are lost\n");
-  request_made = 1;
+  const Phase found = phase;
+  if (found == Phase::kIdle) end_at_once(number, " while no step was under way: there was nothing to save\n");
+  if (number == SIGINT && found == Phase::kUnwatched) {
+    std::signal(SIGINT, SIG_DFL);  // the next one ends the process
+  } else if (number == SIGINT && ++interrupts > 1) {
+    end_at_once(number, found == Phase::kTraining
+                            ? " for the second time, at once: steps after the newest checkpoint are lost\n"
+                            : " for the second time, after the last step: the run's report may be missing\n");
+  }
+  request_made = true;
 }
 
 int number_of(SaveSignal extra) {
@@ -69,49 +78,50 @@ void handle(int number, void (*handler)(int)) {
 }
 
 void handle_none() {
-  for (const int number : std::array{SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) handle(number, SIG_DFL);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) handle(number, SIG_DFL);
 }
 
 }  // namespace
 
-StopWatch::StopWatch() {
-  request_made = 0;
+SignalWatch::SignalWatch() {
+  request_made = false;
   interrupts = 0;
-  speaks = 1;
-  phase = kIdle;
+  speaks = true;
+  line_start = isatty(STDERR_FILENO) == 1 ? "\n" : "";  // a progress line may be open
+  phase = Phase::kIdle;
   for (const int number : {SIGTERM, SIGINT}) handle(number, on_signal);
 }
 
-StopWatch::~StopWatch() {
+SignalWatch::~SignalWatch() {
   handle_none();
-  phase = kUnwatched;
+  phase = Phase::kUnwatched;
 }
 
-void StopWatch::set_speaks(bool is_speaker) {
-  speaks = is_speaker ? 1 : 0;
+void SignalWatch::set_speaks(bool is_speaker) {
+  speaks = is_speaker;
 }
 
-void StopWatch::add(SaveSignal extra) {
+void SignalWatch::add(SaveSignal extra) {
   handle(number_of(extra), on_signal);
 }
 
 StopRequest::StopRequest(SaveSignal extra) {
-  request_made = 0;
+  request_made = false;
   interrupts = 0;
-  if (phase != kUnwatched) phase = kTraining;
+  if (phase != Phase::kUnwatched) phase = Phase::kTraining;
   for (const int number : {SIGTERM, SIGINT, number_of(extra)}) handle(number, on_signal);
 }
 
 StopRequest::~StopRequest() {
-  if (phase == kUnwatched) {
+  if (phase == Phase::kUnwatched) {
     handle_none();
   } else {
-    phase = kEnding;
+    phase = Phase::kEnding;
   }
 }
 
 bool StopRequest::is_made() {
-  return request_made != 0;
+  return request_made;
 }
 
 }  // namespace litespark::cli

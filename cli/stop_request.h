@@ -8,21 +8,22 @@ namespace litespark::cli {
 
 /// For the whole of a command that trains: where no step is under way a signal ends the process with its exit code and
 /// a line that says so. One at a time.
-class StopWatch {
+class SignalWatch {
  public:
-  StopWatch();
-  ~StopWatch();
-  StopWatch(const StopWatch&) = delete;
-  StopWatch& operator=(const StopWatch&) = delete;
+  SignalWatch();
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
 
   /// Of several ranks one speaks for all.
-  void set_speaks(bool speaks);
-  /// The signal of the user's choice ends it too.
+  void set_speaks(bool is_speaker);
+  /// The signal of the user's choice is watched too.
   void add(SaveSignal extra);
 };
 
-/// Signal handlers for the lifetime of this object; one at a time. Within a StopWatch what comes after it changes
-/// nothing any more: the run has been saved, and what is left takes a moment.
+/// Signal handlers for the lifetime of this object; one at a time. Within a SignalWatch, signals after it change
+/// nothing any more, but for a second SIGINT, which always ends the process: the run has been saved, and what is left
+/// takes a moment.
 class StopRequest {
  public:
   explicit StopRequest(SaveSignal extra);

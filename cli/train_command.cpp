@@ -180,7 +180,7 @@ class TrainCommand final : public Command {
   void visit_file(Fields& fields) override { defaults_.visit(fields); }
 
   ExitCode run(const CommandLine& line) override {
-    StopWatch signals;
+    SignalWatch signals;
     RunConfig config = load_run(with_gpus(line, gpus_));
     signals.add(config.checkpoint.signal);
     (void)grid_intensity(config.meter.grid, config.meter.grid_intensity);  // refused before anything is made

@@ -6,6 +6,7 @@
 
 #include "core/text_table.h"
 #include "plan/stage_plan.h"
+#include "spec/llama_program_checks.h"
 #include "spec/run_program.h"
 
 namespace litespark {
@@ -28,6 +29,16 @@ std::string batch_text(const RunConfig& config) {
   return key_text(config, "train.micro_batch") + " with " + key_text(config, "train.accumulation");
 }
 
+/// Whether a program is worth making to see what it takes: it can be made, and a row of the residual stream for each
+/// token, which is the least of what it holds, fits already.
+bool may_fit(const RunConfig& config, const MemoryQuestion& question) {
+  const ProgramOptions options = training_options(config);
+  if (!has_bounded_length(question.model, options)) return false;
+  const double elements = static_cast<double>(options.rank_tokens() / options.tensor_ranks) *
+                          static_cast<double>(question.model.hidden_size);
+  return elements * static_cast<double>(dtype_bytes(options.compute)) <= static_cast<double>(question.budget_bytes);
+}
+
 FittingRun evaluated(const RunConfig& config, const MemoryQuestion& question) {
   const Program program = plan_stages(question.model, training_options(config), question.sizes).program;
   return {.config = config,
@@ -48,10 +59,12 @@ std::optional<FittingRun> best_micro_batch(RunConfig config, const MemoryQuestio
     if (parts > 1 && config.precision.gradient != DType::kF32) break;
     config.train.micro_batch = sequences / parts;
     config.train.accumulation = parts;
-    if (config.train.micro_batch * config.data.seq_len > INT32_MAX) continue;
+    if (!may_fit(config, question)) continue;
     FittingRun run = evaluated(config, question);
     if (run.total_bytes > question.budget_bytes) continue;
-    if (!best || run.step_seconds < best->step_seconds) best = std::move(run);
+    // More parts wait less and read weights more often: once that costs more, it goes on to.
+    if (best && run.step_seconds >= best->step_seconds) break;
+    best = std::move(run);
     if (config.cluster.pp == 1) break;
   }
   return best;
@@ -92,6 +105,7 @@ int64_t planned_bytes(const MemoryQuestion& question) {
 }
 
 std::optional<FittingRun> fit_by_recompute(const MemoryQuestion& question) {
+  if (!may_fit(question.config, question)) return std::nullopt;
   FittingRun run{.config = question.config};
   run.config.memory.recompute_every = std::min(run.config.memory.recompute_every, question.model.num_hidden_layers);
   for (const Recompute recompute : kByCost) {

@@ -11,7 +11,7 @@ namespace {
 
 /// Differences below this are the measurement's own.
 constexpr double kNoise = 0.02;
-/// Of rows and columns: those of a product fit a 64-bit number.
+/// Of rows and of columns, so that the elements of a matrix fit a 64-bit number.
 constexpr double kMostSize = 1e9;
 
 std::string percent_text(double share) {

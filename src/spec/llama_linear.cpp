@@ -24,7 +24,7 @@ const Fp8Slot& LlamaEmitter::fp8_slot(Fp8Site site, int64_t layer) const {
   return program_.fp8.layers.at(static_cast<size_t>(layer)).at(static_cast<size_t>(site));
 }
 
-/// The rotation measures the gradient of q, k, v where it comes last.
+/// Attention, or a rotation of its own behind it, measures the gradient of q, k, v where it comes last.
 bool LlamaEmitter::is_measured_by_producer(Fp8Site site) const {
   return site != Fp8Site::kQkvGradient || (config_.positions == Positions::kRope && !config_.has_qk_norm);
 }

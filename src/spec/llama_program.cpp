@@ -259,7 +259,8 @@ Program make_llama_program(const ModelConfig& config, const ProgramOptions& opti
   program.sizes_are_exact = sizes.exact();
   program.beyond_plan_bytes = sizes.beyond_plan_bytes();
   if (options.head_chunk_rows == 0) {
-    program.options.head_chunk_rows = sizes.preferred_head_chunk_rows(program.rank_config.vocab_size);
+    program.options.head_chunk_rows = default_head_chunk_rows(
+        sizes.preferred_head_chunk_rows(program.rank_config.vocab_size), options.batch.num_tokens);
   }
   program.whole_params = make_param_table(config);
   program.layers = layers_of_stage(config, options.stage_place(), options.batch.max_length, options.range_layers);

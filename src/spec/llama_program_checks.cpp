@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/llama_program_checks.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/error.h"
@@ -9,9 +10,30 @@
 namespace litespark {
 namespace {
 
+bool has_countable_tokens(const BatchShape& batch) {
+  return batch.num_tokens > 0 && batch.num_tokens <= INT32_MAX;
+}
+
+/// Rows that make kMostHeadChunks of `num_tokens`.
+int64_t fewest_head_chunk_rows(int64_t num_tokens) {
+  return (num_tokens + kMostHeadChunks - 1) / kMostHeadChunks;
+}
+
+bool has_bounded_chunks(const ProgramOptions& options) {
+  return options.head_chunk_rows == 0 || options.head_chunk_rows >= fewest_head_chunk_rows(options.batch.num_tokens);
+}
+
+int64_t most_micro_batches(const ModelConfig& config) {
+  return kMostLayerPasses / config.num_hidden_layers;
+}
+
+bool has_bounded_passes(const ModelConfig& config, const ProgramOptions& options) {
+  return options.stages == 1 || options.micro_batches <= most_micro_batches(config);
+}
+
 void validate_options(const ModelConfig& config, const ProgramOptions& options) {
   const BatchShape& batch = options.batch;
-  if (batch.num_tokens <= 0 || batch.num_tokens > INT32_MAX) {
+  if (!has_countable_tokens(batch)) {
     throw ConfigError("train.micro_batch", "x data.seq_len, the tokens of a micro-batch, is out of range",
                       batch.num_tokens, "1 to 2^31 - 1");
   }
@@ -49,6 +71,13 @@ void validate_options(const ModelConfig& config, const ProgramOptions& options) 
   }
   if (options.head_chunk_rows < 0) {
     throw ConfigError("train.head_chunk_rows", "must not be negative", options.head_chunk_rows, "0 or more");
+  }
+  if (!has_bounded_chunks(options)) {
+    throw ConfigError("train.head_chunk_rows",
+                      "cuts the logits of a micro-batch into more than " + std::to_string(kMostHeadChunks) + " chunks",
+                      options.head_chunk_rows,
+                      "at least " + std::to_string(fewest_head_chunk_rows(batch.num_tokens)) + " for " +
+                          std::to_string(batch.num_tokens) + " tokens");
   }
   if (options.offloads_activations && options.recompute != Recompute::kBlock) {
     throw ConfigError("memory.offload", "moves what block recomputation keeps", "another memory.recompute", "block");
@@ -148,6 +177,13 @@ void validate_stages(const ModelConfig& config, const ProgramOptions& options) {
     throw InternalError("micro_batches", "is not what the options say of accumulation", options.micro_batches,
                         options.accumulates ? "2 or more" : "1");
   }
+  if (!has_bounded_passes(config, options)) {
+    throw ConfigError("train.accumulation",
+                      "is too much for pipeline stages, which prepare all micro-batches of a step",
+                      options.micro_batches,
+                      "at most " + std::to_string(most_micro_batches(config)) + " with " +
+                          std::to_string(config.num_hidden_layers) + " layers");
+  }
   if (options.chunks > 1 && options.micro_batches % options.stages != 0) {
     throw ConfigError("cluster.vpp", "interleaved stages take micro-batches in rounds of cluster.pp",
                       "train.accumulation = " + std::to_string(options.micro_batches),
@@ -175,6 +211,14 @@ void validate_stages(const ModelConfig& config, const ProgramOptions& options) {
 }
 
 }  // namespace
+
+bool has_bounded_length(const ModelConfig& config, const ProgramOptions& options) {
+  return has_countable_tokens(options.batch) && has_bounded_chunks(options) && has_bounded_passes(config, options);
+}
+
+int64_t default_head_chunk_rows(int64_t preferred_rows, int64_t num_tokens) {
+  return std::max(preferred_rows, fewest_head_chunk_rows(num_tokens));
+}
 
 void require_context_rows(int64_t num_tokens, int64_t context_ranks, int64_t tensor_ranks) {
   const int64_t divisor = context_ranks * std::lcm(int64_t{2}, tensor_ranks);

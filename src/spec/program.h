@@ -69,7 +69,7 @@ struct ProgramOptions {
   bool has_checksums = false;    ///< a phase that makes checksums of the gradients
   bool checks_replicas = false;  ///< a phase in which data ranks tell each other checksums of what all must have
   bool has_logits = false;       ///< a phase that leaves all logits in a persistent tensor
-  int64_t head_chunk_rows = 0;   ///< rows of logits that exist at a time; 0: as BackendSizes prefers
+  int64_t head_chunk_rows = 0;   ///< rows of logits that exist at a time; 0: as BackendSizes prefers, or more
   double z_loss = 0;             ///< coefficient of log_sum_exp^2
   MasterWeights master = MasterWeights::kF32;
   DType moments = DType::kF32;

@@ -76,6 +76,29 @@ TEST_F(MemoryFit, SmallerMicroBatchesKeepTheTokensOfAStep) {
   EXPECT_TRUE(contains(advice, "would fit, with "));
 }
 
+TEST_F(MemoryFit, NoProgramIsMadeOfMicroBatchesWhoseTokensAloneDoNotFit) {
+  struct CountingSizes final : PlainSizes {
+    int64_t preferred_head_chunk_rows(int64_t vocab_size) const override {
+      ++programs;
+      return PlainSizes::preferred_head_chunk_rows(vocab_size);
+    }
+    mutable int programs = 0;
+  };
+  const CountingSizes sizes;
+  const int64_t budget = 3 * bytes_with(Recompute::kNone);
+  config_.train.micro_batch = 0;
+  config_.train.accumulation = 1 << 20;
+  const std::vector<FittingRun> runs = fitting_micro_batches({config_, model_, sizes, budget});
+  ASSERT_FALSE(runs.empty());
+  EXPECT_GE(runs.front().config.train.micro_batch, 8);
+  const int counted = sizes.programs;
+  EXPECT_LT(counted, 70);
+  config_.train.micro_batch = 1 << 20;
+  config_.train.accumulation = 1;
+  EXPECT_TRUE(contains(fitting_advice({config_, model_, sizes, budget}), " would fit, with "));
+  EXPECT_LT(sizes.programs - counted, 70);
+}
+
 TEST_F(MemoryFit, AnOpenMicroBatchTakesTheWholeStepWhereItFits) {
   config_.train.micro_batch = 0;
   config_.train.accumulation = 12;

@@ -84,6 +84,29 @@ TEST(TapeTime, CollectivesCostWhatTheTapeWaitsForAndNoMore) {
   EXPECT_NEAR(slow.total, slow.matmul + slow.attention + slow.pointwise + slow.optimizer + slow.gradients, 1e-12);
 }
 
+TEST(TapeTime, EveryLaterMicroBatchTakesTheSameHoweverManyThereAre) {
+  ProgramOptions options = small_options();
+  options.batch = {.num_tokens = 4096, .max_documents = 128, .max_length = 32, .uniform = true};
+  options.accumulates = true;
+  options.data_ranks = 8;
+  options.shards_gradients = true;  // reduced in every micro-batch
+  const Program program = make_llama_program(small_config(), options, PlainSizes());
+  Hardware hardware = hardware_named("h200");
+  hardware.link_gbps = 1;
+  const auto seconds = [&](int64_t accumulation) { return program_seconds(program, accumulation, hardware); };
+  const StepSeconds four = seconds(4);
+  const StepSeconds five = seconds(5);
+  EXPECT_GT(five.gradients, four.gradients);
+  for (const int64_t more : {1, 2, 20, 1'000'000'000}) {
+    const StepSeconds step = seconds(5 + more);
+    const auto count = static_cast<double>(more);
+    EXPECT_NEAR(step.total / (five.total + count * (five.total - four.total)), 1, 1e-9) << more;
+    EXPECT_NEAR(step.gradients / (five.gradients + count * (five.gradients - four.gradients)), 1, 1e-9) << more;
+    EXPECT_NEAR(step.matmul / (five.matmul + count * (five.matmul - four.matmul)), 1, 1e-9) << more;
+    EXPECT_EQ(step.optimizer, five.optimizer);
+  }
+}
+
 /// One step of two data ranks of two tensor ranks, written by hand.
 class HandTape {
  public:

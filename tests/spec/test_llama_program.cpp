@@ -5,7 +5,9 @@
 
 #include "core/error.h"
 #include "ops/backend.h"
+#include "spec/llama_program_checks.h"
 #include "spec/program.h"
+#include "support/error_text.h"
 #include "support/plain_sizes.h"
 
 namespace litespark {
@@ -136,6 +138,40 @@ TEST(LlamaProgram, TakesTheHeadChunkThatTheBackendPrefers) {
   EXPECT_EQ(gpu_head_chunk_rows(128256), 4096);
   EXPECT_EQ(gpu_head_chunk_rows(32000), 8192);
   EXPECT_EQ(gpu_head_chunk_rows(10000000), 1024);
+}
+
+size_t num_losses(const Program& program) {
+  size_t count = 0;
+  for (const TapeEntry& entry : program.tape(Phase::kEval)->entries()) {
+    count += std::holds_alternative<op::CrossEntropy<TensorId>>(entry.op);
+  }
+  return count;
+}
+
+TEST(LlamaProgram, HasABoundedNumberOfHeadChunksHoweverManyTokensAMicroBatchHas) {
+  ProgramOptions options = tiny_options();
+  options.head_chunk_rows = 0;
+  options.has_logits = false;
+  options.batch.num_tokens = INT32_MAX;
+  const Program program = make_llama_program(tiny_config(), options, PlainSizes());
+  EXPECT_EQ(program.options.head_chunk_rows, 524288);
+  EXPECT_EQ(num_losses(program), 4096u);
+  options.head_chunk_rows = 524287;
+  EXPECT_FALSE(has_bounded_length(tiny_config(), options));
+  EXPECT_EQ(error_text<ConfigError>([&] { make_llama_program(tiny_config(), options, PlainSizes()); }),
+            "[train.head_chunk_rows] cuts the logits of a micro-batch into more than 4096 chunks; got 524287, expected "
+            "at least 524288 for 2147483647 tokens");
+}
+
+TEST(LlamaProgram, RefusesPipelineStepsOfMoreMicroBatchesThanATapeHolds) {
+  ProgramOptions options = tiny_options();
+  options.stages = 2;
+  options.micro_batches = kMostLayerPasses / tiny_config().num_hidden_layers;
+  EXPECT_TRUE(has_bounded_length(tiny_config(), options));
+  ++options.micro_batches;
+  EXPECT_FALSE(has_bounded_length(tiny_config(), options));
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { make_llama_program(tiny_config(), options, PlainSizes()); }),
+                       "[train.accumulation] is too much for pipeline stages"));
 }
 
 TEST(LlamaProgram, RefusesImpossibleOptionsByName) {

@@ -60,6 +60,11 @@ int run_rank(const dist::LaunchPlace& place, const std::string& task) {
     const int code = wait_for_signal(1);
     return place.rank == 0 ? code : static_cast<int>(ExitCode::kPeerLost);
   }
+  if (task == "stop_and_die") {
+    const int code = wait_for_signal(1);
+    if (place.rank == 1) raise(SIGKILL);
+    return code;
+  }
   if (task == "sum") return sum_over_ranks(place);
   if (task == "differ") {
     open_dist({.place = place, .facts = {{"optim.lr", place.rank == 1 ? "0.1" : "0.2"}}, .timeout_seconds = 60});

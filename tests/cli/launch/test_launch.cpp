@@ -115,9 +115,17 @@ TEST(Launch, RanksThatDoNotListenYetEndBySignalsThatArePassedOn) {
     launcher.send_signal(0, number);
     ASSERT_TRUE(launcher.await_ends(30));
     EXPECT_EQ(launcher.exit_code(0), static_cast<int>(ExitCode::kStopped));
-    EXPECT_TRUE(contains(launcher.output(0),
-                         std::string("litespark: stopped by ") + name + " before any rank could hear it\n"));
+    EXPECT_TRUE(contains(launcher.output(0), std::string("litespark: stopped by ") + name +
+                                                 " while no step was under way: there was nothing to save\n"));
   }
+}
+
+TEST(Launch, ARankThatIsKilledWhileAllStopIsALostPeer) {
+  RankProcesses launcher({command(2, "stop_and_die")});
+  ASSERT_TRUE(launcher.await_lines(0, 2, 30));
+  launcher.send_signal(0, SIGTERM);
+  ASSERT_TRUE(launcher.await_ends(30));
+  EXPECT_EQ(launcher.exit_code(0), static_cast<int>(ExitCode::kPeerLost));
 }
 
 TEST(Launch, ARankThatLosesOneThatStoppedAsToldWasStoppedToo) {
