@@ -102,38 +102,38 @@ Tensor angle_table(CaseTensors& tensors, DType dtype, int length, int head_dim) 
   return table;
 }
 
-void bench_turned_attention(Report& report, const GpuMonitor& monitor, double seconds, const AttentionCase& test) {
+void bench_rotary_attention(Report& report, const GpuMonitor& monitor, double seconds, const AttentionCase& test) {
   const auto backend = make_cuda_backend({.attention = AttentionKind::kHopper});
   const OpTimer timer(*backend, monitor, seconds);
   CaseTensors tensors(*backend);
   const auto [forward, backward] = attention_ops(*backend, tensors, test);
   std::vector<int32_t> positions;
   for (int i = 0; i < test.batch * test.length; ++i) positions.push_back(i % test.length);
-  op::AttentionForward<Tensor> turned = forward;
-  op::AttentionBackward<Tensor> turned_back = backward;
-  turned.positions = turned_back.positions = tensors.integers(positions);
-  turned.turned = tensors.zeros(DType::kBF16, forward.qkv.shape);
+  op::AttentionForward<Tensor> rotated = forward;
+  op::AttentionBackward<Tensor> rotated_back = backward;
+  rotated.positions = rotated_back.positions = tensors.integers(positions);
+  rotated.rotated = tensors.zeros(DType::kBF16, forward.qkv.shape);
   backend->prepare(forward);
   backend->prepare(backward);
   const auto time = [&](const char* direction, const std::string& implementation, DType dtype, const auto& run) {
-    Row row{.group = "turned", .name = attention_name(test, direction), .flops = attention_flops(test)};
+    Row row{.group = "rotated", .name = attention_name(test, direction), .flops = attention_flops(test)};
     if (std::string_view(direction) == "backward") row.flops *= 2.5;
     row.implementation = implementation + ", angles in " + std::string(dtype_name(dtype));
     timer.time(row, run);
     report.add(std::move(row));
   };
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    turned.table = turned_back.table = angle_table(tensors, dtype, test.length, test.head_dim);
+    rotated.table = rotated_back.table = angle_table(tensors, dtype, test.length, test.head_dim);
     time("forward", "rope, then forward", dtype, [&] {
-      backend->run(op::turn_of(turned, turned.qkv, false));
+      backend->run(op::rotation_of(rotated, rotated.qkv, false));
       backend->run(forward);
     });
-    time("forward", "turned on load", dtype, [&] { backend->run(turned); });
+    time("forward", "rotated on load", dtype, [&] { backend->run(rotated); });
     time("backward", "backward, then rope", dtype, [&] {
       backend->run(backward);
-      backend->run(op::turn_of(turned_back, backward.dqkv, true));
+      backend->run(op::rotation_of(rotated_back, backward.dqkv, true));
     });
-    time("backward", "turned back on store", dtype, [&] { backend->run(turned_back); });
+    time("backward", "rotated back on store", dtype, [&] { backend->run(rotated_back); });
   }
 }
 
@@ -250,10 +250,10 @@ void bench_fp8_attention(Report& report, const GpuMonitor& monitor, double secon
   measure(report, row, *backend, timer, on_fp8, true);
 }
 
-void bench_all_turned(Report& report, const GpuMonitor& monitor, double seconds) {
+void bench_all_rotary(Report& report, const GpuMonitor& monitor, double seconds) {
   for (const int length : {256, 512, 1024, 4096, 16384}) {
-    bench_turned_attention(report, monitor, seconds, {16384 / length, length, 24, 8, 128, 0});
-    bench_turned_attention(report, monitor, seconds, {16384 / length, length, 32, 8, 64, 0});
+    bench_rotary_attention(report, monitor, seconds, {16384 / length, length, 24, 8, 128, 0});
+    bench_rotary_attention(report, monitor, seconds, {16384 / length, length, 32, 8, 64, 0});
   }
 }
 

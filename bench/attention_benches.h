@@ -31,7 +31,7 @@ void bench_attention(Report& report, const CudaOptions& options, const std::stri
                      double seconds, const AttentionCase& test);
 /// The forward in bf16 and on 8-bit floats, and the copies that the latter reads.
 void bench_fp8_attention(Report& report, const GpuMonitor& monitor, double seconds, const AttentionCase& test);
-/// op::Rope beside kernels that turn themselves, in both directions and with a table in either dtype.
-void bench_all_turned(Report& report, const GpuMonitor& monitor, double seconds);
+/// op::Rope beside kernels that rotate themselves, in both directions and with a table in either dtype.
+void bench_all_rotary(Report& report, const GpuMonitor& monitor, double seconds);
 
 }  // namespace litespark::bench

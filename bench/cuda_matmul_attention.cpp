@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the matmuls and the attention of the shapes that Litespark is measured by, through the backend's own ops:
-//   bench_cuda_matmul_attention [matmul|fp8|attention|fp8-attention|turned|backward|all] [--json=FILE] [--seconds=0.3]
+//   bench_cuda_matmul_attention [matmul|fp8|attention|fp8-attention|rotated|backward|all] [--json=FILE] [--seconds=0.3]
 //   [--model=1.6B] [--search=none,quick,thorough] [--heads=96,256]
 // `backward` compares cuDNN's attention with our Hopper kernels, in the fixed and in free order, on models' shapes.
 // --heads leaves the sizes of heads that it does not name out of both.
 // `fp8-attention` compares our Hopper forward in bf16 with the one on 8-bit floats, and times what makes its copies.
-// `turned` compares rotary positions as an op before our Hopper forward with the form that turns tiles on load, and as
-// an op behind our backward with gradients that it turns back.
-// `fp8` times the three products of the blocks' layers on 8-bit copies, with sums in f32 and in the tensor cores'
-// accumulators, with one scale a tensor and one a row, beside the same in bf16.
+// `rotated` compares rotary positions as an op before our Hopper forward with the form that rotates tiles on load, and
+// as an op behind our backward with gradients that it rotates back. `fp8` times the three products of the blocks'
+// layers on 8-bit copies, with sums in f32 and in the tensor cores' accumulators, with one scale a tensor and one a
+// row, beside the same in bf16.
 // --search names how matmul algorithms are chosen: the library's first guess, the timed choice, the thorough one.
 #include <algorithm>
 #include <cstdio>
@@ -244,7 +244,7 @@ int run(const Arguments& arguments) {
       bench_fp8_attention(report, monitor, arguments.seconds, test);
     }
   }
-  if (all || arguments.what == "turned") bench_all_turned(report, monitor, arguments.seconds);
+  if (all || arguments.what == "rotated") bench_all_rotary(report, monitor, arguments.seconds);
   if (arguments.what == "backward") {
     bench_all_attention(report, monitor, arguments, backward_cases(), std::span(kModes).first(4));
   }

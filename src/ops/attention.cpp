@@ -63,10 +63,10 @@ void check_contract(const op::AttentionForward<Tensor>& op) {
   if (op.scratch.has_value()) check.dtype("scratch", op.scratch, {DType::kU8});
   check_abs_max(check, op.abs_max);
   check_angles(check, op.shape, op.table, op.positions, rows);
-  check.that(op.table.has_value() == op.turned.has_value(), "turned does not come together with table");
-  if (!op.turned.has_value()) return;
-  check.same_dtype("turned", op.turned, op.qkv);
-  check.matrix("turned", op.turned, rows, qkv_width(op.shape));
+  check.that(op.table.has_value() == op.rotated.has_value(), "rotated does not come together with table");
+  if (!op.rotated.has_value()) return;
+  check.same_dtype("rotated", op.rotated, op.qkv);
+  check.matrix("rotated", op.rotated, rows, qkv_width(op.shape));
 }
 
 void check_contract(const op::AttentionBackward<Tensor>& op) {

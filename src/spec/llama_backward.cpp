@@ -114,7 +114,7 @@ void LlamaEmitter::backward_mlp(const BlockActivations& block, int64_t layer, co
 }
 
 // 4 backwards, where attention has not done it already.
-void LlamaEmitter::turn_back(int64_t layer, TensorId dqkv) {
+void LlamaEmitter::rotate_back(int64_t layer, TensorId dqkv) {
   if (config_.positions != Positions::kRope) return;
   const int num_heads = static_cast<int>(config_.num_attention_heads);
   const int num_kv_heads = static_cast<int>(config_.num_key_value_heads);
@@ -170,9 +170,9 @@ void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t lay
   tape_.enter("backward.attention", layer);
   if (has_context_peers()) {
     join_part_gradients(parts, dqkv);
-    turn_back(layer, dqkv);
+    rotate_back(layer, dqkv);
   } else {
-    const bool turns = config_.positions == Positions::kRope;
+    const bool rotates = config_.positions == Positions::kRope;
     tape_.push(op::AttentionBackward<TensorId>{
         .dqkv = dqkv,
         .dout = dattended,
@@ -182,8 +182,8 @@ void LlamaEmitter::backward_attention(const BlockActivations& block, int64_t lay
         .offsets = batch_.offsets,
         .num_documents = batch_.num_documents,
         .scratch = scratch(sizes_.attention_backward_scratch_bytes(shape, num_tokens(), compute)),
-        .table = turns ? program_.rope_table : TensorId{},
-        .positions = turns ? batch_.positions : TensorId{},
+        .table = rotates ? program_.rope_table : TensorId{},
+        .positions = rotates ? batch_.positions : TensorId{},
         .abs_max = abs_max_for_producer(Fp8Site::kQkvGradient, layer),
         .shape = shape});
   }

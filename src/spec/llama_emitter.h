@@ -262,7 +262,7 @@ class LlamaEmitter {
   void backward_mlp(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient);
   void backward_down_and_swiglu(const BlockActivations& block, int64_t layer, const OutputGradient& ddown);
   void backward_attention(const BlockActivations& block, int64_t layer, const ResidualGradient& gradient);
-  void turn_back(int64_t layer, TensorId dqkv);
+  void rotate_back(int64_t layer, TensorId dqkv);
   void backward_head_norms(const BlockActivations& block, int64_t layer, TensorId dqkv);
   void backward_norm(const NormBackward& norm, const ResidualGradient& gradient);
   void backward_embedding(const ResidualGradient& gradient);

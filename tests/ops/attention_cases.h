@@ -25,7 +25,7 @@ struct AttentionCase {
   double magnitude = 1;  ///< of the values in qkv
   bool has_alibi = false;
   std::vector<int> off_heads = {};
-  std::optional<DType> angles = {};  ///< of a table by which q and k are turned, and their gradients back
+  std::optional<DType> angles = {};  ///< of a table by which q and k are rotated, and their gradients back
 
   int64_t document_rows() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
   int64_t rows() const { return document_rows() + tail_rows; }
@@ -38,7 +38,7 @@ struct AttentionCase {
                        std::string(dtype_name(dtype)) + ", lengths";
     for (const int length : lengths) text += " " + std::to_string(length);
     for (const int head : off_heads) text += (head == off_heads[0] ? ", without heads " : " ") + std::to_string(head);
-    if (angles) text += ", turned by angles in " + std::string(dtype_name(*angles));
+    if (angles) text += ", rotated by angles in " + std::string(dtype_name(*angles));
     return text;
   }
 
@@ -91,13 +91,13 @@ struct AttentionCase {
   }
 
   OpCase<op::AttentionForward<Tensor>> forward(uint64_t seed) const {
-    OpCase<op::AttentionForward<Tensor>> test = unturned_forward(seed);
+    OpCase<op::AttentionForward<Tensor>> test = unrotated_forward(seed);
     add_angles(test, seed + 200);
-    if (angles) test.op.turned = test.op.qkv;
+    if (angles) test.op.rotated = test.op.qkv;
     return test;
   }
 
-  OpCase<op::AttentionForward<Tensor>> unturned_forward(uint64_t seed) const {
+  OpCase<op::AttentionForward<Tensor>> unrotated_forward(uint64_t seed) const {
     return {.name = name(),
             .op = {.out = shape_only(dtype, {rows(), out_columns()}),
                    .log_sum_exp = shape_only(DType::kF32, {heads, rows()}),
@@ -112,7 +112,7 @@ struct AttentionCase {
 
   /// The forward's outputs are those of the fp64 reference, rounded.
   OpCase<op::AttentionBackward<Tensor>> backward(uint64_t seed) const {
-    const auto before = unturned_forward(seed);
+    const auto before = unrotated_forward(seed);
     Values values = before.inputs;
     for (const auto& [key, output] : reference::evaluate<double>(before.op, before.inputs).tensors) {
       std::vector<double>& rounded = values.tensors[key];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoPE: the kernel error rule, positions far beyond what bf16 can count, inverse, and which heads turn.
+// RoPE: the kernel error rule, positions far beyond what bf16 can count, inverse, and which heads rotate.
 #include "ops/cpu_conformance.h"
 #include "ops/rope_cases.h"
 #include "support/finite_differences.h"

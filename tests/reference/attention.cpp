@@ -13,7 +13,7 @@
 namespace litespark::reference {
 namespace {
 
-/// What stands between attention and the turn before or behind it: the plain way are two ops, which store.
+/// What stands between attention and the rotation before or behind it: the plain way are two ops, which store.
 template <class Real>
 std::vector<double> stored(DType dtype, std::vector<double> values) {
   if (std::is_same_v<Real, double>) return values;
@@ -146,11 +146,12 @@ std::vector<size_t> context_rows(int ranks, int rank, size_t num_tokens) {
 template <class Real>
 test::Values evaluate(const op::AttentionForward<Tensor>& op, const test::Values& in) {
   if (op.table.has_value()) {
-    test::Values turned = in;
-    turned.tensors["qkv"] = stored<Real>(op.qkv.dtype, evaluate<Real>(op::turn_of(op, op.qkv, false), in).at("qkv"));
+    test::Values rotated = in;
+    rotated.tensors["qkv"] =
+        stored<Real>(op.qkv.dtype, evaluate<Real>(op::rotation_of(op, op.qkv, false), in).at("qkv"));
     op::AttentionForward<Tensor> without = op;
     without.table = {};
-    return evaluate<Real>(without, turned);
+    return evaluate<Real>(without, rotated);
   }
   const Heads heads(op.shape);
   const std::vector<Real> qkv = as_real<Real>(in.at("qkv"));
@@ -219,9 +220,9 @@ test::Values evaluate(const op::AttentionBackward<Tensor>& op, const test::Value
   });
   test::Values result = {.tensors = {{"dqkv", as_double(dqkv)}}, .state = in.state};
   if (op.table.has_value()) {
-    test::Values turned = in;
-    turned.tensors["qkv"] = stored<Real>(op.dqkv.dtype, result.at("dqkv"));
-    result.tensors["dqkv"] = evaluate<Real>(op::turn_of(op, op.dqkv, true), turned).at("qkv");
+    test::Values rotated = in;
+    rotated.tensors["qkv"] = stored<Real>(op.dqkv.dtype, result.at("dqkv"));
+    result.tensors["dqkv"] = evaluate<Real>(op::rotation_of(op, op.dqkv, true), rotated).at("qkv");
   }
   return result;
 }

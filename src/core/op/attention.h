@@ -10,11 +10,11 @@
 
 namespace litespark::op {
 
-/// Rotates, in place, the first H + K heads of a packed [N, (H + 2 K) D] tensor: pair (i, i + D/2) of a head turns by
-/// positions[n] * frequency_i (Su et al. 2021, half-split layout of Hugging Face). `inverse` turns back: the gradient.
-/// table [P, D] f32, bf16 or f16: row p holds D/2 cosines then D/2 sines; positions [N] i32 < P. Products and sums are
-/// f32 whatever the table is kept in. abs_max [1] f32, when present, is raised to max |qkv| as op::AbsMax does, over
-/// what was turned and what was not.
+/// Rotates, in place, the first H + K heads of a packed [N, (H + 2 K) D] tensor: pair (i, i + D/2) of a head rotates by
+/// positions[n] * frequency_i (Su et al. 2021, half-split layout of Hugging Face). `inverse` rotates back: the
+/// gradient. table [P, D] f32, bf16 or f16: row p holds D/2 cosines then D/2 sines; positions [N] i32 < P. Products and
+/// sums are f32 whatever the table is kept in. abs_max [1] f32, when present, is raised to max |qkv| as op::AbsMax
+/// does, over what was rotated and what was not.
 template <class T>
 struct Rope {
   static constexpr std::string_view kName = "rope";
@@ -118,13 +118,13 @@ struct AttentionShape {
 /// the last document are written as 0. scratch: bytes the backend asks for, may be absent. abs_max [1] f32, when
 /// present, is raised to max |out| as op::AbsMax does.
 ///
-/// table and positions, when present, are those of op::Rope: q and k are turned as they are read, and qkv stays as it
-/// is. turned then is a tensor like qkv, for backends whose kernels need a turned copy; others leave it alone.
+/// table and positions, when present, are those of op::Rope: q and k are rotated as they are read, and qkv stays as it
+/// is. rotated then is a tensor like qkv, for backends whose kernels need a rotated copy; others leave it alone.
 template <class T>
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
   T out, log_sum_exp, qkv, offsets, num_documents, scratch, abs_max;
-  T table = {}, positions = {}, turned = {};
+  T table = {}, positions = {}, rotated = {};
   AttentionShape shape;
 
   template <class F>
@@ -138,15 +138,15 @@ struct AttentionForward {
                                                         .abs_max = f.inout("abs_max", abs_max),
                                                         .table = f.in("table", table),
                                                         .positions = f.in("positions", positions),
-                                                        .turned = f.out("turned", turned),
+                                                        .rotated = f.out("rotated", rotated),
                                                         .shape = shape};
   }
 };
 
 /// Gradient of AttentionForward with scores recomputed tile by tile. dqkv [N, (H + 2 K) D] is overwritten (rows past
 /// the last document with 0). qkv holds q and k as they were multiplied. table and positions, when present, are those
-/// by which op::Rope had turned them, and dq and dk are turned back: the gradient of what was turned, rounded once
-/// where the kernel itself turns. abs_max [1] f32, when present, is raised to max |dqkv| as op::AbsMax does.
+/// by which op::Rope had rotated them, and dq and dk are rotated back: the gradient of what was rotated, rounded once
+/// where the kernel itself rotates. abs_max [1] f32, when present, is raised to max |dqkv| as op::AbsMax does.
 template <class T>
 struct AttentionBackward {
   static constexpr std::string_view kName = "attention_backward";
@@ -171,9 +171,9 @@ struct AttentionBackward {
   }
 };
 
-/// The turn of q and k as an op by itself, before AttentionForward or, with its abs_max, behind AttentionBackward.
+/// The rotation of q and k as an op by itself, before AttentionForward or, with its abs_max, behind AttentionBackward.
 template <class Op, class T>
-Rope<T> turn_of(const Op& op, const T& qkv, bool inverse) {
+Rope<T> rotation_of(const Op& op, const T& qkv, bool inverse) {
   const AttentionShape& shape = op.shape;
   return {.qkv = qkv,
           .table = op.table,

@@ -247,11 +247,11 @@ void CpuBackend::run(const op::AttentionPartForward<Tensor>& op) {
 
 void CpuBackend::run(const op::AttentionForward<Tensor>& op) {
   if (op.table.has_value()) {
-    std::memcpy(op.turned.data, op.qkv.data, static_cast<size_t>(op.qkv.bytes()));
-    run(op::turn_of(op, op.turned, false));
+    std::memcpy(op.rotated.data, op.qkv.data, static_cast<size_t>(op.qkv.bytes()));
+    run(op::rotation_of(op, op.rotated, false));
     op::AttentionForward<Tensor> on_copy = op;
-    on_copy.qkv = op.turned;
-    on_copy.table = on_copy.positions = on_copy.turned = {};
+    on_copy.qkv = op.rotated;
+    on_copy.table = on_copy.positions = on_copy.rotated = {};
     return run(on_copy);
   }
   visit_float_dtype("attention_forward", op.qkv.dtype, [&](auto tag) {

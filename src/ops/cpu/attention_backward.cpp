@@ -331,7 +331,7 @@ void CpuBackend::run(const op::AttentionBackward<Tensor>& op) {
   visit_float_dtype("attention_backward", op.qkv.dtype, [&](auto tag) {
     backward<typename decltype(tag)::type>(op, attention_kernels(isa_, op.qkv.dtype), threads_);
   });
-  if (op.table.has_value()) return run(op::turn_of(op, op.dqkv, true));
+  if (op.table.has_value()) return run(op::rotation_of(op, op.dqkv, true));
   raise_abs_max(threads_, op.abs_max, op.dqkv);
 }
 

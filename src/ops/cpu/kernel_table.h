@@ -60,7 +60,7 @@ struct RopeRow {
   const float* angles;  ///< dim / 2 cosines, then as many sines
   int64_t num_heads;
   int64_t dim;
-  float direction;  ///< 1, or -1 to turn back
+  float direction;  ///< 1, or -1 to rotate back
 };
 
 /// exp(logit - maximum) summed over a row.

@@ -228,8 +228,8 @@ bool AttentionLibrary::measures(const op::AttentionForward<Tensor>& op) {
   return !choose(op.shape, op.qkv.rows(), op.qkv.dtype, Pass::kForward).plan;
 }
 
-bool AttentionLibrary::turns(const op::AttentionForward<Tensor>& op) {
-  return hopper_forward_turns(op.shape.head_dim) &&
+bool AttentionLibrary::rotates(const op::AttentionForward<Tensor>& op) {
+  return hopper_forward_rotates(op.shape.head_dim) &&
          choose(op.shape, op.qkv.rows(), op.qkv.dtype, Pass::kForward).hopper;
 }
 
@@ -260,7 +260,7 @@ void AttentionLibrary::run(const op::AttentionBackward<Tensor>& op) {
   launch_attention_backward(arguments, op.qkv.dtype, context_);
 }
 
-bool AttentionLibrary::turns_back(const op::AttentionBackward<Tensor>& op) {
+bool AttentionLibrary::rotates_back(const op::AttentionBackward<Tensor>& op) {
   return choose(op.shape, op.qkv.rows(), op.qkv.dtype, Pass::kBackward).hopper;
 }
 
@@ -339,14 +339,14 @@ AttentionLibraryPtr make_attention_library(const DeviceContext& context, const C
 
 void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
   if (op.qkv.rows() == 0) return;
-  if (op.table.has_value() && !attention_->turns(op)) {
-    check(cudaMemcpyAsync(op.turned.data, op.qkv.data, static_cast<size_t>(op.qkv.bytes()), cudaMemcpyDeviceToDevice,
+  if (op.table.has_value() && !attention_->rotates(op)) {
+    check(cudaMemcpyAsync(op.rotated.data, op.qkv.data, static_cast<size_t>(op.qkv.bytes()), cudaMemcpyDeviceToDevice,
                           context_.stream),
           op.kName);
-    run(op::turn_of(op, op.turned, false));
+    run(op::rotation_of(op, op.rotated, false));
     op::AttentionForward<Tensor> on_copy = op;
-    on_copy.qkv = op.turned;
-    on_copy.table = on_copy.positions = on_copy.turned = {};
+    on_copy.qkv = op.rotated;
+    on_copy.table = on_copy.positions = on_copy.rotated = {};
     return run(on_copy);
   }
   attention_->run(op);
@@ -358,8 +358,8 @@ void CudaBackend::run(const op::AttentionForward<Tensor>& op) {
 void CudaBackend::run(const op::AttentionBackward<Tensor>& op) {
   if (op.qkv.rows() == 0) return;
   attention_->run(op);
-  if (attention_->turns_back(op)) return;
-  if (op.table.has_value()) return run(op::turn_of(op, op.dqkv, true));
+  if (attention_->rotates_back(op)) return;
+  if (op.table.has_value()) return run(op::rotation_of(op, op.dqkv, true));
   if (op.abs_max.has_value()) {
     run(op::AbsMax<Tensor>{.abs_max = op.abs_max, .column_abs_max = {}, .x = op.dqkv});
   }

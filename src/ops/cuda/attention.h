@@ -49,11 +49,11 @@ class AttentionLibrary {
   void run(const op::AttentionForward<Tensor>& op);
   /// Whether run() leaves the largest magnitude of what it writes; cuDNN's does not.
   bool measures(const op::AttentionForward<Tensor>& op);
-  /// Whether run() turns queries and keys itself, where the op has angles; else it must get them turned.
-  bool turns(const op::AttentionForward<Tensor>& op);
+  /// Whether run() rotates queries and keys itself, where the op has angles; else it must get them rotated.
+  bool rotates(const op::AttentionForward<Tensor>& op);
   void run(const op::AttentionBackward<Tensor>& op);
-  /// Whether run() turns gradients back and leaves the largest magnitude of them: our Hopper kernels do.
-  bool turns_back(const op::AttentionBackward<Tensor>& op);
+  /// Whether run() rotates gradients back and leaves the largest magnitude of them: our Hopper kernels do.
+  bool rotates_back(const op::AttentionBackward<Tensor>& op);
   /// The Hopper kernel, whatever is asked for, beside the backward of the same shape in the dtype of `out`.
   void run(const op::AttentionForwardFp8<Tensor>& op);
 

@@ -72,8 +72,8 @@ template <int kHeadDim>
 void launch_form(const AttentionArguments& arguments, const DeviceContext& context) {
   if (arguments.is_part()) return launch<kHeadDim, ForwardForm::kPart>(arguments, context);
   if (arguments.angles.table != nullptr) {
-    if constexpr (hopper_forward_turns(kHeadDim)) return launch<kHeadDim, ForwardForm::kTurned>(arguments, context);
-    throw InternalError("attention", "no Hopper forward turns heads of this size", kHeadDim, "64 or 128");
+    if constexpr (hopper_forward_rotates(kHeadDim)) return launch<kHeadDim, ForwardForm::kRotated>(arguments, context);
+    throw InternalError("attention", "no Hopper forward rotates heads of this size", kHeadDim, "64 or 128");
   }
   launch<kHeadDim, ForwardForm::kWhole>(arguments, context);
 }

@@ -23,7 +23,7 @@ struct StatsLayout {
 #endif
 };
 
-/// The rotary angles of tokens, as op::Rope has them; no table: nothing is turned.
+/// The rotary angles of tokens, as op::Rope has them; no table: nothing is rotated.
 struct RotaryAngles {
   const void* table = nullptr;  ///< [P, D]
   DType dtype = DType::kF32;    ///< of it
@@ -49,7 +49,7 @@ struct AttentionArguments {
   float* dkeys_values = nullptr;
   float* delta = nullptr;      ///< [H, N]: rowsum(dout * out)
   float* abs_max = nullptr;    ///< of out, backward of dqkv; null: not wanted
-  RotaryAngles angles;         ///< the Hopper kernels alone turn
+  RotaryAngles angles;         ///< the Hopper kernels alone rotate
   int32_t* tickets = nullptr;  ///< [2] of the Hopper forward: 0 before and after it
   const int32_t* offsets = nullptr;
   const int32_t* num_documents = nullptr;
@@ -149,9 +149,9 @@ void launch_attention_forward(const AttentionArguments& arguments, DType dtype, 
 void launch_attention_backward(const AttentionArguments& arguments, DType dtype, const DeviceContext& context);
 
 /// The forward for Hopper's own instructions (attention_forward_sm90.cu): heads of 64, 96, 128 and 256 in bf16. It
-/// turns whole attention's queries and keys of some.
+/// rotates whole attention's queries and keys of some.
 bool attention_has_hopper_forward(int head_dim, DType dtype, const DeviceContext& context);
-constexpr bool hopper_forward_turns(int head_dim) {
+constexpr bool hopper_forward_rotates(int head_dim) {
   return head_dim == 64 || head_dim == 128;
 }
 void launch_attention_forward_hopper(const AttentionArguments& arguments, const DeviceContext& context);

@@ -23,7 +23,7 @@ struct RopeArgs {
   int rotated_heads;
   int total_heads;
   int head_dim;
-  float sign;  // -1 turns back
+  float sign;  // -1 rotates back
 };
 
 template <class T, class Angle, int kWidth>
@@ -68,10 +68,10 @@ void CudaBackend::run(const op::Rope<Tensor>& op) {
 
 namespace {
 
-// A warp a token. A lane owns kWidth pairs of a head's D/2 and turns them in every (32 / slots)-th head, so cosines and
-// sines are read once a token and stay in registers. Traffic: the rotated heads read and written, 4 bytes an element in
-// bf16; the table comes from L2 (4 D bytes a token, 2 D where it is kept in 16 bits). With abs_max the heads that are
-// not turned are read too.
+// A warp a token. A lane owns kWidth pairs of a head's D/2 and rotates them in every (32 / slots)-th head, so cosines
+// and sines are read once a token and stay in registers. Traffic: the rotated heads read and written, 4 bytes an
+// element in bf16; the table comes from L2 (4 D bytes a token, 2 D where it is kept in 16 bits). With abs_max the heads
+// that are not rotated are read too.
 template <class T, class Angle, int kWidth>
 __global__ void __launch_bounds__(kRopeWarps* kWarpSize) rope_kernel(RopeArgs<T, Angle> args) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -107,16 +107,16 @@ __global__ void __launch_bounds__(kRopeWarps* kWarpSize) rope_kernel(RopeArgs<T,
       for (int h = 0; h < kHeadBatch; ++h) {
         const int head = first_head + h * heads_at_once;
         if (head >= args.rotated_heads) break;
-        float turned_low[kWidth];
-        float turned_high[kWidth];
+        float rotated_low[kWidth];
+        float rotated_high[kWidth];
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) {
-          turned_low[i] = low[h][i] * cosine[i] - high[h][i] * sine[i];
-          turned_high[i] = high[h][i] * cosine[i] + low[h][i] * sine[i];
+          rotated_low[i] = low[h][i] * cosine[i] - high[h][i] * sine[i];
+          rotated_high[i] = high[h][i] * cosine[i] + low[h][i] * sine[i];
         }
-        largest = larger_magnitude(larger_magnitude(largest, turned_low), turned_high);
-        store_floats(row + head * args.head_dim + pair, turned_low);
-        store_floats(row + head * args.head_dim + half + pair, turned_high);
+        largest = larger_magnitude(larger_magnitude(largest, rotated_low), rotated_high);
+        store_floats(row + head * args.head_dim + pair, rotated_low);
+        store_floats(row + head * args.head_dim + half + pair, rotated_high);
       }
     }
   }

@@ -56,8 +56,8 @@ TEST(EmulatedAttentionBackward, FreeOrder) {
   for (const int dim : {64, 96, 128}) expect_whole({.dim = dim, .lengths = {200, 100}}, false);
 }
 
-/// By angles of each dtype, rounded once: nearer to the truth than a turn behind the rounding.
-void expect_turned(AttentionCase c) {
+/// By angles of each dtype, rounded once: nearer to the truth than a rotation behind the rounding.
+void expect_rotated(AttentionCase c) {
   c.dtype = DType::kBF16;
   for (const DType angles : {DType::kF32, DType::kBF16, DType::kF16}) {
     c.angles = angles;
@@ -65,34 +65,34 @@ void expect_turned(AttentionCase c) {
   }
 }
 
-TEST(EmulatedAttentionBackward, GradientsAreTurnedBackByTheirPositions) {
+TEST(EmulatedAttentionBackward, GradientsAreRotatedBackByTheirPositions) {
   for (const int dim : {64, 96, 128}) {
-    expect_turned({.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {300}});
-    expect_turned({.dim = dim, .window = 70, .lengths = {1, 130, 65}, .tail_rows = 140});
+    expect_rotated({.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {300}});
+    expect_rotated({.dim = dim, .window = 70, .lengths = {1, 130, 65}, .tail_rows = 140});
   }
-  expect_turned({.heads = 3, .kv_heads = 1, .dim = 96, .lengths = {130}, .tail_rows = 2, .off_heads = {0, 2}});
+  expect_rotated({.heads = 3, .kv_heads = 1, .dim = 96, .lengths = {130}, .tail_rows = 2, .off_heads = {0, 2}});
 }
 
-TEST(EmulatedAttentionBackward, TurnedGradientsAreThoseOfTheTurnByItselfButForTheRounding) {
+TEST(EmulatedAttentionBackward, RotatedGradientsAreThoseOfTheRotationByItselfButForTheRounding) {
   for (const int dim : {64, 96, 128}) {
     AttentionCase c{.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {150, 60}, .tail_rows = 9, .dtype = DType::kBF16};
     c.angles = DType::kF32;
     const auto test = c.backward(3);
     auto plain = test;
     plain.op.table = plain.op.positions = {};
-    Values turned = test.inputs;
-    turned.tensors["qkv"] = cuda::run_hopper(plain).at("dqkv");
-    const Values expected = reference::evaluate<double>(op::turn_of(test.op, test.op.dqkv, true), turned);
+    Values rotated = test.inputs;
+    rotated.tensors["qkv"] = cuda::run_hopper(plain).at("dqkv");
+    const Values expected = reference::evaluate<double>(op::rotation_of(test.op, test.op.dqkv, true), rotated);
     expect_near_all(c.name(), cuda::run_hopper(test).at("dqkv"), expected.at("qkv"), 1e-2);
   }
 }
 
 TEST(EmulatedAttentionBackward, LeavesTheLargestMagnitudeOfAllGradients) {
   for (const int dim : {64, 96, 128}) {
-    for (const bool turns : {false, true}) {
+    for (const bool rotates : {false, true}) {
       AttentionCase c{.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {150, 60}, .tail_rows = 9};
       c.dtype = DType::kBF16;
-      if (turns) c.angles = DType::kF32;
+      if (rotates) c.angles = DType::kF32;
       auto test = c.backward(4);
       for (const char* const larger : {"qkv", "dout"}) {  // the largest is of queries or keys, or of values
         for (double& value : test.inputs.tensors[larger]) value *= 4;

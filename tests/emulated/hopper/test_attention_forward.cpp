@@ -20,19 +20,19 @@ void expect_whole(const AttentionCase& c) {
   for (const char* name : {"out", "log_sum_exp"}) expect_near_all(c.name(), found.at(name), truth.at(name), 1e-2);
 }
 
-/// The same case after op::Rope, whose results are rounded to bf16, without a turn on load.
+/// The same case after op::Rope, whose results are rounded to bf16, without a rotation on load.
 OpCase<op::AttentionForward<Tensor>> after_rope(const OpCase<op::AttentionForward<Tensor>>& test) {
   auto after = test;
-  const op::Rope<Tensor> rope = op::turn_of(test.op, test.op.qkv, false);
+  const op::Rope<Tensor> rope = op::rotation_of(test.op, test.op.qkv, false);
   std::vector<double>& qkv = after.inputs.tensors["qkv"];
   qkv = reference::evaluate<float>(rope, test.inputs).at("qkv");
   for (double& value : qkv) value = round_to(DType::kBF16, value);
-  after.op.table = after.op.positions = after.op.turned = {};
+  after.op.table = after.op.positions = after.op.rotated = {};
   return after;
 }
 
-/// Turned on load: near the truth, and the bits of op::Rope and the plain form. run_hopper holds qkv to what it was.
-void expect_turned(const AttentionCase& c) {
+/// Rotated on load: near the truth, and the bits of op::Rope and the plain form. run_hopper holds qkv to what it was.
+void expect_rotated(const AttentionCase& c) {
   const auto test = c.forward(1);
   const Values truth = reference::evaluate<double>(test.op, test.inputs);
   Values found = cuda::run_hopper(test);
@@ -134,16 +134,16 @@ TEST(EmulatedAttentionForward, LeavesTheLargestMagnitudeOfItsOutput) {
   }
 }
 
-TEST(EmulatedAttentionForward, TurnsQueriesAndKeysOnLoad) {
+TEST(EmulatedAttentionForward, RotatesQueriesAndKeysOnLoad) {
   for (const int dim : {64, 128}) {
     for (const DType angles : {DType::kF32, DType::kBF16, DType::kF16}) {
-      expect_turned(
+      expect_rotated(
           {.heads = 2, .dim = dim, .lengths = {140, 20}, .tail_rows = 3, .dtype = DType::kBF16, .angles = angles});
     }
   }
 }
 
-TEST(EmulatedAttentionForward, TurnsTilesThatFollowEachOtherInABlock) {
+TEST(EmulatedAttentionForward, RotatesTilesThatFollowEachOtherInABlock) {
   for (const int dim : {64, 128}) {
     for (const AttentionCase& c :
          {AttentionCase{.heads = 3, .kv_heads = 1, .lengths = {300, 129, 1, 64}},
@@ -151,16 +151,16 @@ TEST(EmulatedAttentionForward, TurnsTilesThatFollowEachOtherInABlock) {
           AttentionCase{.heads = 4, .kv_heads = 2, .lengths = {80, 5, 64, 33, 1, 17}},
           AttentionCase{.window = 8, .lengths = {64, 64, 64, 64}},
           AttentionCase{.heads = 4, .kv_heads = 2, .lengths = {150, 60}, .off_heads = {0, 3}}}) {
-      AttentionCase turned = c;
-      turned.dim = dim;
-      turned.dtype = DType::kBF16;
-      turned.angles = DType::kBF16;
-      expect_turned(turned);
+      AttentionCase rotated = c;
+      rotated.dim = dim;
+      rotated.dtype = DType::kBF16;
+      rotated.angles = DType::kBF16;
+      expect_rotated(rotated);
     }
   }
 }
 
-TEST(EmulatedAttentionForward, TurnsNoHeadsOfOtherSizes) {
+TEST(EmulatedAttentionForward, RotatesNoHeadsOfOtherSizes) {
   for (const int dim : {96, 256}) {
     const AttentionCase c{.dim = dim, .lengths = {20}, .dtype = DType::kBF16, .angles = DType::kF32};
     EXPECT_THROW(cuda::run_hopper(c.forward(1)), InternalError);

@@ -58,15 +58,15 @@ template <class Op>
 void add_angles(OpCase<Op>& test, DType dtype) {
   constexpr int64_t kPositions = 4096;
   const int dim = test.op.shape.head_dim;
-  test.name += ", turned by angles in " + std::string(dtype_name(dtype));
+  test.name += ", rotated by angles in " + std::string(dtype_name(dtype));
   test.op.table = shape_only(dtype, {kPositions, dim});
   test.op.positions = shape_only(DType::kI32, {test.op.qkv.rows()});
   std::vector<double>& table = test.inputs.tensors["table"] = reference::rope_table(kPositions, dim, 500000.0);
   for (double& value : table) value = round_to(dtype, round_to(DType::kF32, value));
   test.inputs.tensors["positions"] = random_integers(test.op.qkv.rows(), 7, kPositions);
 }
-/// `test` with queries and keys that are turned as they are read.
-OpCase<op::AttentionForward<Tensor>> turned_on_load(OpCase<op::AttentionForward<Tensor>> test, DType dtype);
+/// `test` with queries and keys that are rotated as they are read.
+OpCase<op::AttentionForward<Tensor>> rotated_on_load(OpCase<op::AttentionForward<Tensor>> test, DType dtype);
 /// What that case shall give: op::Rope on `backend`, and there the op on its result.
 Execution execute_after_rope(Backend& backend, const OpCase<op::AttentionForward<Tensor>>& test);
 /// The same of the gradient: the op without angles, and on its dqkv op::Rope.

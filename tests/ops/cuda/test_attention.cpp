@@ -224,18 +224,18 @@ OpCase<op::AttentionForward<Tensor>> attention_forward_case(Backend& backend, co
           .inputs = c.inputs(seed)};
 }
 
-OpCase<op::AttentionForward<Tensor>> turned_on_load(OpCase<op::AttentionForward<Tensor>> test, DType dtype) {
+OpCase<op::AttentionForward<Tensor>> rotated_on_load(OpCase<op::AttentionForward<Tensor>> test, DType dtype) {
   add_angles(test, dtype);
-  test.op.turned = test.op.qkv;
+  test.op.rotated = test.op.qkv;
   return test;
 }
 
 Execution execute_after_rope(Backend& backend, const OpCase<op::AttentionForward<Tensor>>& test) {
   const OpCase<op::Rope<Tensor>> rope{
-      .name = "rope of " + test.name, .op = op::turn_of(test.op, test.op.qkv, false), .inputs = test.inputs};
+      .name = "rope of " + test.name, .op = op::rotation_of(test.op, test.op.qkv, false), .inputs = test.inputs};
   auto after = test;
   after.inputs.tensors["qkv"] = execute(backend, rope).outputs.at("qkv");
-  after.op.table = after.op.positions = after.op.turned = {};
+  after.op.table = after.op.positions = after.op.rotated = {};
   return execute(backend, after);
 }
 
@@ -243,7 +243,7 @@ Execution execute_before_rope(Backend& backend, const OpCase<op::AttentionBackwa
   auto before = test;
   before.op.table = before.op.positions = before.op.abs_max = {};
   OpCase<op::Rope<Tensor>> rope{
-      .name = "rope of " + test.name, .op = op::turn_of(test.op, test.op.dqkv, true), .inputs = test.inputs};
+      .name = "rope of " + test.name, .op = op::rotation_of(test.op, test.op.dqkv, true), .inputs = test.inputs};
   rope.inputs.tensors["qkv"] = execute(backend, before).outputs.at("dqkv");
   return execute(backend, rope);
 }

@@ -87,12 +87,12 @@ TEST(AttentionBackward, OnHopperAQueryThatSeesOneKeyHasNoGradientButRounding) {
   }
 }
 
-/// dqkv turned back by the angles of `test`.
+/// dqkv rotated back by the angles of `test`.
 template <class Real>
-std::vector<double> turned_back(const OpCase<op::AttentionBackward<Tensor>>& test, const std::vector<double>& dqkv) {
+std::vector<double> rotated_back(const OpCase<op::AttentionBackward<Tensor>>& test, const std::vector<double>& dqkv) {
   Values in = test.inputs;
   in.tensors["qkv"] = dqkv;
-  return reference::evaluate<Real>(op::turn_of(test.op, test.op.dqkv, true), in).at("qkv");
+  return reference::evaluate<Real>(op::rotation_of(test.op, test.op.dqkv, true), in).at("qkv");
 }
 
 void measure_gradient(OpCase<op::AttentionBackward<Tensor>>& test) {
@@ -100,7 +100,7 @@ void measure_gradient(OpCase<op::AttentionBackward<Tensor>>& test) {
   test.inputs.tensors["abs_max"] = {0};
 }
 
-TEST(AttentionBackward, OnHopperGradientsThatAreTurnedBackKeepTheErrorRule) {
+TEST(AttentionBackward, OnHopperGradientsThatAreRotatedBackKeepTheErrorRule) {
   Backend* backend = hopper_backend(true);
   if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
   for (const int dim : {64, 96, 128}) {
@@ -115,10 +115,10 @@ TEST(AttentionBackward, OnHopperGradientsThatAreTurnedBackKeepTheErrorRule) {
         auto test = plain_case;
         add_angles(test, angles);
         measure_gradient(test);
-        std::vector<double> plain_turned = turned_back<float>(test, plain);
-        for (double& value : plain_turned) value = round_to(c.dtype, value);
+        std::vector<double> plain_rotated = rotated_back<float>(test, plain);
+        for (double& value : plain_rotated) value = round_to(c.dtype, value);
         const Values found = execute_twice(*backend, test).outputs;
-        expect_both_parts(c, found.at("dqkv"), turned_back<double>(test, truth), plain_turned);
+        expect_both_parts(c, found.at("dqkv"), rotated_back<double>(test, truth), plain_rotated);
         double largest = 0;
         for (const double value : found.at("dqkv")) largest = std::max(largest, std::abs(value));
         EXPECT_EQ(found.at("abs_max")[0], largest) << test.name;
@@ -127,7 +127,7 @@ TEST(AttentionBackward, OnHopperGradientsThatAreTurnedBackKeepTheErrorRule) {
   }
 }
 
-TEST(AttentionBackward, OtherKernelsTurnGradientsBackAsAnOpByItself) {
+TEST(AttentionBackward, OtherKernelsRotateGradientsBackAsAnOpByItself) {
   const std::unique_ptr<Backend> library = make_cuda_backend({.attention = AttentionKind::kCudnn});
   for (Backend* const backend : {library.get(), &portable_backend()}) {
     for (const int dim : {64, 96, 256}) {

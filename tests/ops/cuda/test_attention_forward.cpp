@@ -95,36 +95,36 @@ void expect_bits_of_rope(Backend& backend, const OpCase<op::AttentionForward<Ten
   }
 }
 
-TEST(AttentionForward, TurnedOnLoadHasTheBitsOfRopeAndThePlainForward) {
+TEST(AttentionForward, RotatedOnLoadHasTheBitsOfRopeAndThePlainForward) {
   Backend* backend = hopper_backend();
   if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
   for (const GpuAttentionCase& c : hopper_cases()) {
     for (const DType angles : {DType::kF32, DType::kBF16, DType::kF16}) {
-      const auto test = turned_on_load(attention_forward_case(*backend, c, 1), angles);
+      const auto test = rotated_on_load(attention_forward_case(*backend, c, 1), angles);
       expect_bits_of_rope(*backend, test);
     }
   }
   const auto longer = attention_forward_case(
       *backend, {.heads = 6, .kv_heads = 2, .dim = 128, .lengths = {2000, 1, 700, 3000}, .tail_rows = 9}, 1);
-  for (int i = 0; i < 5; ++i) expect_bits_of_rope(*backend, turned_on_load(longer, DType::kF32));
+  for (int i = 0; i < 5; ++i) expect_bits_of_rope(*backend, rotated_on_load(longer, DType::kF32));
 }
 
-TEST(AttentionForward, TurnedOnLoadLeavesTheTurnedCopyAlone) {
+TEST(AttentionForward, RotatedOnLoadLeavesTheRotatedCopyAlone) {
   Backend* backend = hopper_backend();
   if (backend == nullptr) GTEST_SKIP() << "no Hopper part here";
   for (const int dim : {64, 96, 128}) {
     const auto test =
-        turned_on_load(attention_forward_case(*backend, {.dim = dim, .lengths = {70, 9}}, 1), DType::kF32);
-    const std::vector<double> turned = execute(*backend, test).outputs.at("turned");
-    EXPECT_EQ(std::isnan(turned[0]), dim != 96) << test.name;
+        rotated_on_load(attention_forward_case(*backend, {.dim = dim, .lengths = {70, 9}}, 1), DType::kF32);
+    const std::vector<double> rotated = execute(*backend, test).outputs.at("rotated");
+    EXPECT_EQ(std::isnan(rotated[0]), dim != 96) << test.name;
   }
 }
 
-TEST(AttentionForward, OtherKernelsTurnACopy) {
+TEST(AttentionForward, OtherKernelsRotateACopy) {
   for (const GpuAttentionCase& c : {GpuAttentionCase{.heads = 2, .dim = 32, .lengths = {70, 9}, .tail_rows = 2},
                                     GpuAttentionCase{.dim = 128, .window = 40, .lengths = {150}}}) {
     expect_bits_of_rope(portable_backend(),
-                        turned_on_load(attention_forward_case(portable_backend(), c, 1), DType::kBF16));
+                        rotated_on_load(attention_forward_case(portable_backend(), c, 1), DType::kBF16));
   }
 }
 

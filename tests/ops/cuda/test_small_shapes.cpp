@@ -51,7 +51,7 @@ TEST(SmallShapes, AttentionOnHopper) {
   }
 }
 
-TEST(SmallShapes, GradientsThatHopperTurnsBack) {
+TEST(SmallShapes, GradientsThatHopperRotatesBack) {
   const auto backend = make_cuda_backend({.attention = AttentionKind::kHopper});
   if (backend->name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
   for (const int dim : {64, 96, 128}) {
@@ -63,17 +63,17 @@ TEST(SmallShapes, GradientsThatHopperTurnsBack) {
     for (const char* const name : {"table", "positions"}) gradient.tensors[name] = test.inputs.at(name);
     test.op.abs_max = shape_only(DType::kF32, {1});
     test.inputs.tensors["abs_max"] = {0};
-    const Values expected = reference::evaluate<double>(op::turn_of(test.op, test.op.dqkv, true), gradient);
+    const Values expected = reference::evaluate<double>(op::rotation_of(test.op, test.op.dqkv, true), gradient);
     expect_near_all(c.name(), execute(*backend, test).outputs.at("dqkv"), expected.at("qkv"), 1e-2);
   }
 }
 
-TEST(SmallShapes, AttentionThatTurnsOnLoad) {
+TEST(SmallShapes, AttentionThatRotatesOnLoad) {
   const auto backend = make_cuda_backend({.attention = AttentionKind::kHopper});
   if (backend->name().find("sm_90") == std::string::npos) GTEST_SKIP() << "no Hopper part here";
   for (const int dim : {64, 128}) {
     const GpuAttentionCase c{.heads = 2, .kv_heads = 1, .dim = dim, .lengths = {130, 1}, .tail_rows = 2};
-    const auto test = turned_on_load(attention_forward_case(*backend, c, 1), DType::kF32);
+    const auto test = rotated_on_load(attention_forward_case(*backend, c, 1), DType::kF32);
     EXPECT_EQ(execute(*backend, test).bytes.at("out"), execute_after_rope(*backend, test).bytes.at("out")) << test.name;
   }
 }

@@ -366,9 +366,10 @@ __device__ void store_key_gradients(GradientShared<kHeadDim>& shared, const Grad
   }
 }
 
-/// Turns a thread's two rows of accumulators back, `first_row` being the token of the first.
+/// Rotates a thread's two rows of accumulators back, `first_row` being the token of the first.
 template <int kHeadDim>
-__device__ void turn_back_rows(float (&sum)[kHeadDim / 2], const RotaryAngles& angles, int first_row, int num_tokens) {
+__device__ void rotate_back_rows(float (&sum)[kHeadDim / 2], const RotaryAngles& angles, int first_row,
+                                 int num_tokens) {
   constexpr int kHigh = kHeadDim / 4;  // accumulators from a pair's lower to its upper number
   const int lane = unknown_value(static_cast<int>(threadIdx.x) % kWarpSize);
 #pragma unroll
@@ -379,7 +380,7 @@ __device__ void turn_back_rows(float (&sum)[kHeadDim / 2], const RotaryAngles& a
     for (int i = 2 * half; i < kHigh; i += 4) {
       float2 low = make_float2(sum[i], sum[i + 1]);
       float2 high = make_float2(sum[kHigh + i], sum[kHigh + i + 1]);
-      PairAngles::load(angles, position, kHeadDim, accumulator_column(lane, i)).turn_back(low, high);
+      PairAngles::load(angles, position, kHeadDim, accumulator_column(lane, i)).rotate_back(low, high);
       sum[i] = low.x;
       sum[i + 1] = low.y;
       sum[kHigh + i] = high.x;
@@ -503,7 +504,7 @@ __device__ void consume_steps(GradientShared<kHeadDim>& shared, const GradientAr
   named_barrier<1, kConsumerThreads>();
   if constexpr (!kIsPart) {
     if (arguments.angles.table != nullptr) {
-      turn_back_rows<kHeadDim>(dkeys, arguments.angles, thread.first_key, arguments.num_tokens);
+      rotate_back_rows<kHeadDim>(dkeys, arguments.angles, thread.first_key, arguments.num_tokens);
     }
     if (arguments.abs_max != nullptr) {
       const float of_keys = arguments.scale * larger_magnitude(0, dkeys);

@@ -5,19 +5,20 @@
 // queries after another: the first scores of the next are computed beside the last sum of the one before.
 #pragma once
 
+#include "ops/cuda/device/attention_forward_rotary.cuh"
 #include "ops/cuda/device/attention_forward_softmax.cuh"
-#include "ops/cuda/device/attention_forward_turn.cuh"
 #include "ops/cuda/device/attention_forward_work.cuh"
 #include "ops/cuda/device/wgmma_e4m3.cuh"
 #include "ops/cuda/tensor_map.h"
 
 namespace litespark::cuda {
 
-/// Barriers of key tiles that were turned after their copy, where a form turns them. Their queries were turned before.
-template <class Shape, bool kIsTurned = Shape::kIsTurned>
-struct TurnedTiles {};
+/// Barriers of key tiles that were rotated after their copy, where a form rotates them. Their queries were rotated
+/// before.
+template <class Shape, bool kIsRotated = Shape::kIsRotated>
+struct RotatedTiles {};
 template <class Shape>
-struct TurnedTiles<Shape, true> {
+struct RotatedTiles<Shape, true> {
   uint64_t keys[Shape::kKeyStages];
 };
 
@@ -35,12 +36,12 @@ struct ForwardShared {
   uint64_t queries_full[kQueryBarriers], queries_empty[kQueryBarriers];
   uint64_t keys_full[Shape::kKeyStages], keys_empty[Shape::kKeyStages];
   uint64_t values_full[Shape::kValueStages], values_empty[Shape::kValueStages];
-  [[no_unique_address]] TurnedTiles<Shape> turned;
+  [[no_unique_address]] RotatedTiles<Shape> rotated;
 
   /// The barrier of a tile of keys that products may read.
   __device__ const uint64_t* keys_ready(int stage) const {
-    if constexpr (Shape::kIsTurned) {
-      return &turned.keys[stage];
+    if constexpr (Shape::kIsRotated) {
+      return &rotated.keys[stage];
     } else {
       return &keys_full[stage];
     }
@@ -162,13 +163,13 @@ __device__ void produce_values(ForwardShared<kHeadDim, kForm>& shared, const Att
   }
 }
 
-/// A warpgroup: turns the tiles of the work that is posted, queries and then keys, in the order of their copies.
+/// A warpgroup: rotates the tiles of the work that is posted, queries and then keys, in the order of their copies.
 template <int kHeadDim, ForwardForm kForm, class Angle>
-__device__ void turn_tiles(ForwardShared<kHeadDim, kForm>& shared, const AttentionArguments& arguments) {
+__device__ void rotate_tiles(ForwardShared<kHeadDim, kForm>& shared, const AttentionArguments& arguments) {
   using Shape = ForwardShape<kHeadDim, kForm>;
-  constexpr int kRows = TurnShape<kHeadDim, Angle>::kTileRows;
+  constexpr int kRows = RotaryShape<kHeadDim, Angle>::kTileRows;
   static_assert(Shape::kQueries == kRows && Shape::kKeys == kRows && !Shape::kHandsBackEarly);
-  const Turner<kHeadDim, Angle> turner(arguments);
+  const Rotator<kHeadDim, Angle> rotator(arguments);
   PipelineState<Shape::kKeyStages> keys;
   WorkState<Shape> queries;
   for (;; queries.advance()) {
@@ -181,12 +182,12 @@ __device__ void turn_tiles(ForwardShared<kHeadDim, kForm>& shared, const Attenti
 #pragma unroll 1
     for (int tile = range.end; tile >= range.begin; --tile) {
       const bool is_keys = tile < range.end;
-      turner.turn(is_keys ? shared.keys[keys.stage] : shared.queries[place],
-                  is_keys ? work.first_key(tile) : work.at.begin + work.first,
-                  is_keys ? &shared.keys_full[keys.stage] : queries_full,
-                  is_keys ? keys.full_parity() : queries.full_parity());
+      rotator.rotate(is_keys ? shared.keys[keys.stage] : shared.queries[place],
+                     is_keys ? work.first_key(tile) : work.at.begin + work.first,
+                     is_keys ? &shared.keys_full[keys.stage] : queries_full,
+                     is_keys ? keys.full_parity() : queries.full_parity());
       if (!is_keys) continue;
-      release(&shared.turned.keys[keys.stage]);
+      release(&shared.rotated.keys[keys.stage]);
       keys.advance();
     }
   }
@@ -527,9 +528,9 @@ __device__ void init_barriers(ForwardShared<kHeadDim, kForm>& shared) {
     barrier_init(shared_address(&shared.values_full[stage]), 1);
     barrier_init(shared_address(&shared.values_empty[stage]), Shape::kArrivals);
   }
-  if constexpr (Shape::kIsTurned) {
+  if constexpr (Shape::kIsRotated) {
     constexpr int kArrivals = kWarpgroupThreads / kWarpSize * kWarpArrivals;
-    for (uint64_t& barrier : shared.turned.keys) barrier_init(shared_address(&barrier), kArrivals);
+    for (uint64_t& barrier : shared.rotated.keys) barrier_init(shared_address(&barrier), kArrivals);
   }
   barrier_init_fence();
 }
@@ -547,11 +548,11 @@ __device__ void attention_forward_block(const AttentionArguments& arguments, con
     if (threadIdx.x / kWarpSize == 0) produce_keys<kHeadDim, kForm>(shared, arguments, grid, operands);
     if (threadIdx.x == kWarpSize) produce_values<kHeadDim, kForm>(shared, arguments, operands);
   } else {
-    if constexpr (Shape::kIsTurned) {
+    if constexpr (Shape::kIsRotated) {
       if (role > Shape::kWarpgroups) {
-        give_registers<Shape::kTurnerRegisters>();
+        give_registers<Shape::kRotatorRegisters>();
         return visit_angles(arguments.angles, [&](auto tag) {
-          turn_tiles<kHeadDim, kForm, typename decltype(tag)::type>(shared, arguments);
+          rotate_tiles<kHeadDim, kForm, typename decltype(tag)::type>(shared, arguments);
         });
       }
     }

@@ -16,12 +16,12 @@
 namespace litespark::cuda {
 
 /// What a kernel computes: whole attention, a part that context ranks share, whole attention on 8-bit floats, whole
-/// attention on queries and keys that it turns by their positions itself.
-enum class ForwardForm { kWhole, kPart, kFp8, kTurned };
+/// attention on queries and keys that it rotates by their positions itself.
+enum class ForwardForm { kWhole, kPart, kFp8, kRotated };
 
 /// How a block divides its tile. Heads of 64 and 96 leave registers for a third warpgroup, and are bound by
 /// exponentials, of which more are under way then; but who finds the keys of a part needs registers too, and so does
-/// who turns tiles. Tiles of 8-bit floats are half as large, so that more of them are under way.
+/// who rotates tiles. Tiles of 8-bit floats are half as large, so that more of them are under way.
 ///
 /// Registers of a consuming thread, of the accumulators: scores, probabilities, output. Shared memory of the tiles:
 /// queries, keys, values.
@@ -33,26 +33,26 @@ enum class ForwardForm { kWhole, kPart, kFp8, kTurned };
 ///   96, a part      128 x 128       64 + 32 + 48 = 144  224         2 x 24 + 3 x 24 + 4 x 24 = 216
 ///   128             128 x 128       64 + 32 + 64 = 160  224         2 x 32 + 2 x 32 + 3 x 32 = 224
 ///   128, 8-bit      128 x 128       64 + 16 + 64 = 144  224         2 x 32 + 4 x 16 + 4 x 16 = 192
-///   64, turned      128 x 128       64 + 32 + 32 = 128  184         2 x 16 + 4 x 16 + 4 x 16 = 160
-///   128, turned     128 x 128       64 + 32 + 64 = 160  200         2 x 32 + 2 x 32 + 3 x 32 = 224
+///   64, rotated     128 x 128       64 + 32 + 32 = 128  184         2 x 16 + 4 x 16 + 4 x 16 = 160
+///   128, rotated    128 x 128       64 + 32 + 64 = 160  200         2 x 32 + 2 x 32 + 3 x 32 = 224
 ///   256             128 x 80        40 + 20 + 128 = 188 232         1 x 64 + 2 x 40 + 2 x 40 = 224
 template <int kHeadDim, ForwardForm kForm>
 struct ForwardShape {
   static constexpr bool kIsPart = kForm == ForwardForm::kPart;
   static constexpr bool kIsFp8 = kForm == ForwardForm::kFp8;
-  static constexpr bool kIsTurned = kForm == ForwardForm::kTurned;
+  static constexpr bool kIsRotated = kForm == ForwardForm::kRotated;
   using Element = std::conditional_t<kIsFp8, e4m3, bf16>;
-  static constexpr int kWarpgroups = !kIsPart && !kIsTurned && (kHeadDim == 64 || kHeadDim == 96) ? 3 : 2;
+  static constexpr int kWarpgroups = !kIsPart && !kIsRotated && (kHeadDim == 64 || kHeadDim == 96) ? 3 : 2;
   static constexpr int kQueries = 64 * kWarpgroups;
   static constexpr int kKeys = kHeadDim == 256 ? 80 : kHeadDim == 96 && !kIsPart ? 96 : 128;
   static constexpr int kConsumers = kWarpgroups * kWarpgroupThreads;
-  static constexpr int kThreads = kConsumers + (kIsTurned ? 2 : 1) * kWarpgroupThreads;
-  static constexpr int kProducerRegisters = kWarpgroups == 3 || kIsTurned ? 32 : kHeadDim == 256 ? 40 : 56;
-  static constexpr int kConsumerRegisters = kIsTurned          ? (kHeadDim == 64 ? 184 : 200)
+  static constexpr int kThreads = kConsumers + (kIsRotated ? 2 : 1) * kWarpgroupThreads;
+  static constexpr int kProducerRegisters = kWarpgroups == 3 || kIsRotated ? 32 : kHeadDim == 256 ? 40 : 56;
+  static constexpr int kConsumerRegisters = kIsRotated         ? (kHeadDim == 64 ? 184 : 200)
                                             : kWarpgroups == 3 ? 160
                                             : kHeadDim == 256  ? 232
                                                                : 224;
-  static constexpr int kTurnerRegisters = kHeadDim == 64 ? 112 : 80;  ///< of the last warpgroup, which turns
+  static constexpr int kRotatorRegisters = kHeadDim == 64 ? 112 : 80;  ///< of the last warpgroup, which rotates
   /// Of two tiles of queries, each is handed back whole, once output has left through its place. Of a single one, each
   /// warpgroup hands its part back with its last scores.
   static constexpr int kQueryStages = kHeadDim == 256 ? 1 : 2;

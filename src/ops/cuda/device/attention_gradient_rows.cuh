@@ -139,11 +139,11 @@ __device__ GradientFragment sum_fragment(int quad) {
           .column = at.column + (Shape::kHalvesQueries ? 0 : quad / kHalf * Shape::kDqueryColumns)};
 }
 
-/// Of finish_gradient_rows, which holds the numbers of a tile's sum in twos of quads: both of a pair that is turned,
+/// Of finish_gradient_rows, which holds the numbers of a tile's sum in twos of quads: both of a pair that is rotated,
 /// half a head apart.
 template <int kHeadDim>
 struct GradientRows {
-  static constexpr int kHeads = 4;  ///< of a block, one after another: they turn by the same angles
+  static constexpr int kHeads = 4;  ///< of a block, one after another: they rotate by the same angles
   static constexpr int kPitch = kHeadDim + 8;
   static constexpr int kTwos = gradient_tile_floats(kHeadDim) / 8;
   static constexpr int kTwosOfThread = kTwos / kGradientRowThreads;
@@ -197,9 +197,9 @@ __device__ void finish_gradient_rows(const AttentionArguments& arguments, const 
   constexpr int kChunks = kHeadDim / 8;
   const int thread = static_cast<int>(threadIdx.x);
   const int rows = document_rows(table) - tile * kQueries;
-  const bool turns = arguments.angles.table != nullptr && rows > 0;
+  const bool rotates = arguments.angles.table != nullptr && rows > 0;
   PairAngles angles[Rows::kTwosOfThread][2];
-  if (turns) load_gradient_angles<kHeadDim>(angles, arguments, tile);
+  if (rotates) load_gradient_angles<kHeadDim>(angles, arguments, tile);
   float largest = 0;
 #pragma unroll 1
   for (int slot = first_slot; slot < end_slot; ++slot) {
@@ -213,9 +213,9 @@ __device__ void finish_gradient_rows(const AttentionArguments& arguments, const 
         const GradientFragment at = sum_fragment<kHeadDim>(quad);
         SumQuad low(sum[quad]);
         SumQuad high(sum[quad + Rows::kApart]);
-        if (turns) {
+        if (rotates) {
 #pragma unroll
-          for (int half = 0; half < 2; ++half) angles[i][half].turn_back(low.rows[half], high.rows[half]);
+          for (int half = 0; half < 2; ++half) angles[i][half].rotate_back(low.rows[half], high.rows[half]);
         }
         bf16* const place = shared.elements + at.row * Rows::kPitch + at.column;
         low.store(place, Rows::kPitch, arguments.scale);

@@ -29,7 +29,7 @@ struct GradientArguments {
   int num_kv_heads = 0;
   float scale = 0;
   op::HeadGates gates;
-  RotaryAngles angles;       ///< of whole attention, by which dK is turned back
+  RotaryAngles angles;       ///< of whole attention, by which dK is rotated back
   float* abs_max = nullptr;  ///< of dqkv, or null
   GradientSight sight = {};  ///< of a part
 

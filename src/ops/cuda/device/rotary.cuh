@@ -30,16 +30,16 @@ struct PairAngles {
     return {.cosine = load_angles(angles, at), .sine = load_angles(angles, at + head_dim / 2)};
   }
 
-  /// Turns the pairs (low.x, high.x) and (low.y, high.y) forward.
-  __device__ void turn(float2& low, float2& high) const {
+  /// Rotates the pairs (low.x, high.x) and (low.y, high.y) forward.
+  __device__ void rotate(float2& low, float2& high) const {
     const float2 was = low;
     low = make_float2(low.x * cosine.x - high.x * sine.x, low.y * cosine.y - high.y * sine.y);
     high = make_float2(high.x * cosine.x + was.x * sine.x, high.y * cosine.y + was.y * sine.y);
   }
   /// And back.
-  __device__ void turn_back(float2& low, float2& high) const {
+  __device__ void rotate_back(float2& low, float2& high) const {
     const PairAngles back{.cosine = cosine, .sine = make_float2(-sine.x, -sine.y)};
-    back.turn(low, high);
+    back.rotate(low, high);
   }
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary positions in the Hopper attention forward: a warpgroup turns tiles of queries and of keys where they lie in
-// shared memory, after their copy and before the products that read them. Turned numbers are rounded as op::Rope stores
-// them, so that outputs have the bits of op::Rope and the plain forward.
+// Rotary positions in the Hopper attention forward: a warpgroup rotates tiles of queries and of keys where they lie in
+// shared memory, after their copy and before the products that read them. Rotated numbers are rounded as op::Rope
+// stores them, so that outputs have the bits of op::Rope and the plain forward.
 #pragma once
 
 #include "ops/cuda/device/attention_forward_work.cuh"
@@ -12,7 +12,7 @@ namespace litespark::cuda {
 /// A unit is 8 pairs of a row. Angles of the next kHeld units are on their way from the L2 cache or in registers: of a
 /// whole tile with heads of 64, with heads of 128 what registers there are for.
 template <int kHeadDim, class Angle>
-struct TurnShape {
+struct RotaryShape {
   static constexpr int kUnitPairs = 8;
   static constexpr int kRowUnits = kHeadDim / (2 * kUnitPairs);
   static constexpr int kRowsAtOnce = kWarpSize / kRowUnits;  ///< of a warp
@@ -24,12 +24,12 @@ struct TurnShape {
 
 /// A thread of the warpgroup: what it does with every tile.
 template <int kHeadDim, class Angle>
-class Turner {
+class Rotator {
  public:
-  using Shape = TurnShape<kHeadDim, Angle>;
+  using Shape = RotaryShape<kHeadDim, Angle>;
   static_assert(kHeadDim % kPanelColumns == 0);
 
-  __device__ explicit Turner(const AttentionArguments& arguments)
+  __device__ explicit Rotator(const AttentionArguments& arguments)
       : table_(static_cast<const Angle*>(arguments.angles.table) + lane() % Shape::kRowUnits * Shape::kUnitPairs),
         positions_(arguments.angles.positions),
         last_token_(arguments.num_tokens - 1),
@@ -37,9 +37,9 @@ class Turner {
   }
 
   /// A tile that begins with the row `first_token` of the batch, once its copy has completed `full_parity` of `full`:
-  /// for products that follow the warp's next arrival. Rows that the batch does not have are turned like its first or
+  /// for products that follow the warp's next arrival. Rows that the batch does not have are rotated like its first or
   /// last one.
-  __device__ void turn(bf16* tile, int first_token, const uint64_t* full, uint32_t full_parity) const {
+  __device__ void rotate(bf16* tile, int first_token, const uint64_t* full, uint32_t full_parity) const {
     const int token = min(max(first_token + first_warp_row() + lane(), 0), last_token_);
     const int position = positions_[token];
     Angles held[Shape::kHeld];
@@ -52,7 +52,7 @@ class Turner {
       unsigned char* const low = reinterpret_cast<unsigned char*>(tile) + place(unit);
       unsigned char* const high =
           reinterpret_cast<unsigned char*>(tile) + advance_columns(place(unit), Shape::kTileRows, kHeadDim / 32);
-      turn_unit(low, high, angles);
+      rotate_unit(low, high, angles);
       if (unit + Shape::kHeld < Shape::kUnits) angles = load(position, unit + Shape::kHeld);
     }
     async_fence();
@@ -93,7 +93,7 @@ class Turner {
     return {.cosine = load_pack<Shape::kUnitPairs>(at), .sine = load_pack<Shape::kUnitPairs>(at + kHeadDim / 2)};
   }
 
-  __device__ static void turn_unit(unsigned char* low, unsigned char* high, const Angles& angles) {
+  __device__ static void rotate_unit(unsigned char* low, unsigned char* high, const Angles& angles) {
     const Chunk was_low = *reinterpret_cast<const Chunk*>(low);
     const Chunk was_high = *reinterpret_cast<const Chunk*>(high);
     uint32_t words[2][Shape::kUnitPairs / 2];
@@ -103,7 +103,7 @@ class Turner {
       float2 highs = make_float2(was_high[i], was_high[i + 1]);
       PairAngles{.cosine = make_float2(angles.cosine[i], angles.cosine[i + 1]),
                  .sine = make_float2(angles.sine[i], angles.sine[i + 1])}
-          .turn(lows, highs);
+          .rotate(lows, highs);
       words[0][i / 2] = pack_bf16(lows.x, lows.y);
       words[1][i / 2] = pack_bf16(highs.x, highs.y);
     }
