@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // `litespark generate`: a prompt, and what the model says next, as it says it.
+#include <filesystem>
 #include <iostream>
 
 #include "commands.h"
+#include "core/error.h"
 #include "io/hf_config.h"
 #include "model_folder.h"
 #include "serve/generator.h"
@@ -60,6 +62,10 @@ class GenerateCommand final : public Command {
   ExitCode run(const CommandLine& line) override {
     const std::filesystem::path folder = resolve_model_folder(line.positionals.at(0));
     const ModelConfig config = read_hf_config(folder / "config.json");
+    if (!std::filesystem::exists(folder / "tokenizer.json")) {
+      throw DataError(folder.string(), "holds no tokenizer.json", "a model alone", "one with its tokenizer",
+                      "a run saves the tokenizer that data.tokenizer names");
+    }
     const token::Tokenizer tokenizer = token::Tokenizer::load(folder);
     token::check_vocabulary(tokenizer, config.vocab_size);
     const std::vector<int32_t> prompt =

@@ -18,6 +18,7 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "core/hex_text.h"
@@ -30,6 +31,10 @@ namespace {
 
 /// The failure that made the others fail may be reported a moment after theirs.
 constexpr double kCauseSeconds = 1;
+
+/// Each rank is a process with threads of its own. A mistyped number must not fill the machine with them.
+constexpr int kMostRanksAThread = 4;
+constexpr int kFewRanks = 64;  ///< always allowed, to try a layout on a small machine
 
 struct Stream {
   dist::Socket pipe;
@@ -299,6 +304,13 @@ class Launch {
 }  // namespace
 
 LaunchEnd launch(const LaunchRequest& request) {
+  const int threads = static_cast<int>(std::thread::hardware_concurrency());
+  const int most = std::max(kFewRanks, kMostRanksAThread * threads);
+  if (request.num_ranks > most) {
+    throw ConfigError("launch", "more ranks than this host can start", request.num_ranks,
+                      "at most " + std::to_string(most) + ", for " + std::to_string(threads) + " hardware threads",
+                      "ask for fewer, or start several hosts with torchrun or srun");
+  }
   return Launch(request).wait();
 }
 

@@ -195,6 +195,10 @@ class TrainCommand final : public Command {
     require_cut(model, config.cluster.tp);
     require_layers(model, config.cluster.pp, config.cluster.vpp, config.cluster.pp_layers);
     require_context_rows(config.train.micro_batch * config.data.seq_len, config.cluster.cp, config.cluster.tp);
+    if (config.cluster.ep > 1) {
+      throw ConfigError("cluster.ep", "spreads experts over ranks, and models that can be trained have none",
+                        config.cluster.ep, 1);
+    }
     if (starts_ranks) {
       if (!config.distribution.secret_file.empty()) {
         throw ConfigError("distribution.secret_file",

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "core/error.h"
 #include "core/json_text.h"
@@ -163,8 +164,8 @@ std::optional<Number> parse_whole(std::string_view text) {
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (end != text.data() + text.size()) return std::nullopt;
   if constexpr (std::is_floating_point_v<Number>) {
-    // 1e400 is a number, though none that fits: the range check says so.
-    if (status == std::errc::result_out_of_range) return std::numeric_limits<Number>::infinity();
+    // 1e400 is a number, though none that fits: the range check says so. 1e-400 is 0, as in a file.
+    if (status == std::errc::result_out_of_range) return std::strtod(std::string(text).c_str(), nullptr);
   }
   if (status != std::errc()) return std::nullopt;
   return number;

@@ -49,6 +49,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder) {
   const std::string path = (folder / kLockFile).string();
   descriptor_ = open_lock_file(path);
   if (descriptor_ < 0) {
+    if (errno == ELOOP) throw IoError(path, "cannot be locked", "a symbolic link", "a regular file or nothing");
     throw IoError(path, "cannot be opened to lock the folder: " + std::generic_category().message(errno));
   }
   if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {

@@ -132,7 +132,7 @@ void validate_tensor_ranks(const ModelConfig& config, const ProgramOptions& opti
                       "alibi", "rope", "or set cluster.tp = 1");
   }
   if (options.fp8) {
-    throw ConfigError("precision.matmul", "8-bit matmuls have no tensor-parallel form yet", "fp8",
+    throw ConfigError("precision.matmul", "8-bit matmuls have no tensor-parallel form yet", "8-bit floats",
                       "precision.matmul = \"compute\"", "or set cluster.tp = 1");
   }
   if (options.generation) {
@@ -156,7 +156,7 @@ void validate_context_ranks(const ProgramOptions& options, const BackendSizes& s
   }
   require_context_rows(options.batch.num_tokens, ranks, options.tensor_ranks);
   if (options.fp8) {
-    throw ConfigError("precision.matmul", "8-bit matmuls have no context-parallel form yet", "fp8",
+    throw ConfigError("precision.matmul", "8-bit matmuls have no context-parallel form yet", "8-bit floats",
                       "precision.matmul = \"compute\"", "or set cluster.cp = 1");
   }
   if (options.sync_small_every > 1) {
@@ -194,7 +194,7 @@ void validate_stages(const ModelConfig& config, const ProgramOptions& options) {
   }
   const std::string found = "cluster.pp = " + std::to_string(options.stages);
   if (options.fp8) {
-    throw ConfigError("precision.matmul", "8-bit matmuls have no pipeline-parallel form yet", "fp8",
+    throw ConfigError("precision.matmul", "8-bit matmuls have no pipeline-parallel form yet", "8-bit floats",
                       "precision.matmul = \"compute\"", "or set cluster.pp = 1");
   }
   if (options.generation) {

@@ -85,7 +85,7 @@ void TrainSection::visit(Fields& fields) {
               .range = at_least(0)});
   fields.add({.path = "eval_batches",
               .value = &eval_batches,
-              .help = "Micro-batches of one evaluation; 0: all held-out data.",
+              .help = "Most micro-batches of one evaluation; 0, or more than there are: all held-out data.",
               .range = at_least(0)});
   fields.add({.path = "log_every",
               .value = &log_every,

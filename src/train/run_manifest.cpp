@@ -21,15 +21,24 @@ nlohmann::json json_of(const RunStart& start) {
           {"tuning", start.tuning}};
 }
 
+[[noreturn]] void refuse(const std::filesystem::path& path, const char* found) {
+  throw DataError(path.string(), "is no run's manifest", found,
+                  "{\"format\": " + std::to_string(kFormat) + ", \"starts\": [...]}", "move it away to go on");
+}
+
 nlohmann::json read_starts(const std::filesystem::path& path) {
   if (!is_present(path)) return nlohmann::json::array();
-  const nlohmann::json manifest = read_json_file(path);
+  const JsonLimits limits;
+  const std::string text = read_text_file(path, limits.max_bytes);
+  nlohmann::json manifest;
+  try {
+    manifest = parse_json(text, path.string(), limits);
+  } catch (const DataError&) {
+    refuse(path, "something that is no JSON");
+  }
   const bool is_ours = manifest.is_object() && manifest.contains("starts") && manifest["starts"].is_array() &&
                        manifest.value("format", nlohmann::json()) == kFormat;
-  if (!is_ours) {
-    throw DataError(path.string(), "is no run's manifest", "another content",
-                    "{\"format\": " + std::to_string(kFormat) + ", \"starts\": [...]}", "move it away to go on");
-  }
+  if (!is_ours) refuse(path, "another content");
   return manifest["starts"];
 }
 

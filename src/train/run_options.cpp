@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_options.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "io/file.h"
@@ -90,9 +91,9 @@ TrainerOptions trainer_options(const RunConfig& config) {
 
 RunPlan run_plan(const RunConfig& config, const BatchSource* eval_source) {
   int64_t eval_batches = config.train.eval_batches;
-  if (eval_batches == 0 && eval_source != nullptr) {
-    eval_batches = static_cast<int64_t>(eval_source->batches_per_epoch());
-  }
+  const int64_t whole = eval_source == nullptr ? 0 : static_cast<int64_t>(eval_source->batches_per_epoch());
+  // More would begin a second epoch: some documents would count twice.
+  if (whole > 0) eval_batches = eval_batches == 0 ? whole : std::min(eval_batches, whole);
   return {.steps = config.train.steps,
           .eval_every = config.train.eval_every,
           .eval_batches = eval_batches,

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // `litespark anatomy` as people run it, on chapters that take no time; and what `litespark plan` makes of its files.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
 
 #include "support/error_text.h"
 #include "support/run_program.h"
@@ -40,6 +44,19 @@ TEST_F(AnatomyCommand, ListsEveryChapterInItsHelp) {
   for (const char* name : {"embedding", "positions", "attention", "norm", "collectives", "recompute", "fragmentation",
                            "kernels", "width", "loader", "tuning"}) {
     EXPECT_TRUE(contains(help, std::string(name) + " "));
+  }
+}
+
+TEST_F(AnatomyCommand, ASignalLeavesNothingOfItsFiles) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    RunningLitespark program({"anatomy", "loader", "--device=cpu", "--threads=1", "--seconds=30"},
+                             folder_.path().string());
+    for (int time = 0; time < 20000 && std::filesystem::is_empty(folder_.path()); ++time) usleep(1000);
+    ASSERT_FALSE(std::filesystem::is_empty(folder_.path()));
+    usleep(100000);
+    program.send(signal);
+    EXPECT_EQ(program.wait().exit_code, 128 + signal);
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << signal;
   }
 }
 

@@ -333,6 +333,12 @@ TEST_F(BadInput, TextsWithNothingInThemAreNoData) {  // fault:D16
   EXPECT_EQ(run({"train", "run.toml", "--out=short", "--data.seq_len=1"}).exit_code, 0);
 }
 
+TEST_F(BadInput, AModelWithoutATokenizerDoesNotGenerateAndSaysWhereOneComesFrom) {
+  ASSERT_EQ(run({"train", "run.toml", "--data.source=text", "--data.path=some.txt", "--data.tokenizer="}).exit_code, 0);
+  expect(run({"generate", "runs/run", "--prompt=a"}), 3,
+         {"holds no tokenizer.json; got a model alone, expected one with its tokenizer", "data.tokenizer"}, "");
+}
+
 TEST_F(BadInput, PromptsMayHoldAnyBytes) {  // fault:D9
   make_checkpoint();
   const std::string odd = "\xff\xfe\xc3 \xed\xa0\x80";

@@ -109,6 +109,22 @@ TEST(TrainRanks, ALayoutThatTheModelDoesNotAllowIsRefusedBeforeAnythingStarts) {
   }
 }
 
+TEST(TrainRanks, MoreThanAHostCanStartAreRefusedBeforeAnyIsStarted) {
+  const SmallRun run;
+  const ProgramResult result = run.train({"--gpus=1048576"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "[launch] more ranks than this host can start; got 1048576, expected "))
+      << result.errors;
+}
+
+TEST(TrainRanks, ExpertsThatNoModelHasAreNotSpreadOverThem) {
+  const SmallRun run;
+  const ProgramResult result = run.train({"--gpus=2", "--cluster.ep=2"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "[cluster.ep] spreads experts over ranks")) << result.errors;
+  EXPECT_TRUE(contains(result.errors, "got 2, expected 1")) << result.errors;
+}
+
 TEST(TrainRanks, ASignalSavesAndStopsAllOfThem) {
   const SmallRun run;
   const ProgramResult probe = run.train({"--gpus=2", "--train.steps=1", "--out=probe"});

@@ -137,6 +137,11 @@ TEST_F(FieldsTest, ANumberThatNoDoubleHoldsIsOutOfRange) {
   }
 }
 
+TEST_F(FieldsTest, ANumberBelowTheSmallestDoubleIsZero) {
+  const std::string message = error_text<ConfigError>([&] { type("count", "1e-400"); });
+  EXPECT_TRUE(contains(message, "got 0.0, expected integer")) << message;
+}
+
 TEST_F(FieldsTest, ATextHoldsNoNul) {
   const std::string message = refused("name", std::string("a\0b", 3));
   EXPECT_TRUE(contains(message, "name] holds a NUL character"));

@@ -54,6 +54,14 @@ TEST(FolderLock, AFileThatMayOnlyBeReadIsEnough) {
   EXPECT_THROW(FolderLock(folder.path()), ConfigError);
 }
 
+TEST(FolderLock, ALinkInPlaceOfTheFileIsRefusedAsOne) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_symlink("elsewhere", folder.path() / kLockFile);
+  const std::string message = error_text<IoError>([&] { FolderLock lock(folder.path()); });
+  EXPECT_TRUE(contains(message, "got a symbolic link, expected a regular file or nothing")) << message;
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "elsewhere"));
+}
+
 TEST(FolderLock, AFolderThatIsNotThereIsAStorageError) {
   const test::TemporaryFolder folder;
   EXPECT_THROW(FolderLock(folder.path() / "absent"), IoError);

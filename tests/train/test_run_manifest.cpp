@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "support/error_text.h"
 #include "support/temporary_folder.h"
 #include "train/run_manifest.h"
 
@@ -57,7 +58,9 @@ TEST(RunManifest, AnotherFileOfThatNameIsNotOverwritten) {
   const test::TemporaryFolder folder;
   for (const char* text : {"{", "[]", "{\"format\": 2, \"starts\": []}", "{\"format\": 1}"}) {
     const auto path = folder.write("manifest.json", text);
-    EXPECT_THROW(append_run_start(path, {}), DataError) << text;
+    const std::string message = error_text<DataError>([&] { append_run_start(path, {}); });
+    EXPECT_TRUE(contains(message, "is no run's manifest")) << text << message;
+    EXPECT_TRUE(contains(message, "move it away to go on")) << text << message;
     EXPECT_EQ(test::file_text(path), text);
   }
 }

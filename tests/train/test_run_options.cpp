@@ -40,7 +40,7 @@ TEST(RunOptions, ScheduleNamesMeanTheSameOnBothSides) {
   }
 }
 
-TEST(RunOptions, NoEvalBatchesMeansAllHeldOutData) {
+TEST(RunOptions, AnEvaluationOfNoBatchesOrTooManyIsOfAllHeldOutDataOnce) {
   struct ThreeBatches : BatchSource {
     void fill(uint64_t, Batch&) const override {}
     uint64_t batches_per_epoch() const override { return 3; }
@@ -51,6 +51,8 @@ TEST(RunOptions, NoEvalBatchesMeansAllHeldOutData) {
   EXPECT_EQ(run_plan(config, &source).eval_batches, 3);
   config.train.eval_batches = 2;
   EXPECT_EQ(run_plan(config, &source).eval_batches, 2);
+  config.train.eval_batches = 4;
+  EXPECT_EQ(run_plan(config, &source).eval_batches, 3) << "a second epoch would count documents twice";
   config.train.eval_every = 5;
   config.checkpoint.every = 11;
   EXPECT_EQ(run_plan(config, nullptr).eval_every, 5);
