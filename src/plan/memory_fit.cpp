@@ -34,8 +34,8 @@ std::string batch_text(const RunConfig& config) {
 bool may_fit(const RunConfig& config, const MemoryQuestion& question) {
   const ProgramOptions options = training_options(config);
   if (!has_bounded_length(question.model, options)) return false;
-  const double elements = static_cast<double>(options.rank_tokens() / options.tensor_ranks) *
-                          static_cast<double>(question.model.hidden_size);
+  const int64_t rows = options.rank_tokens() / options.tensor_ranks;
+  const double elements = static_cast<double>(rows) * static_cast<double>(question.model.hidden_size);
   return elements * static_cast<double>(dtype_bytes(options.compute)) <= static_cast<double>(question.budget_bytes);
 }
 
