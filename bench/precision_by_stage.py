@@ -20,6 +20,7 @@ CHOICES = [
     ("master bf16-remainder", ["--precision.master=bf16-remainder"]), ("master bf16", ["--precision.master=bf16"]),
     ("gradient bf16", ["--precision.gradient=bf16"]), ("moments bf16", ["--optim.moments=bf16"]),
     ("matmul fp8-emulated", ["--precision.matmul=fp8-emulated"]),
+    ("matmul fp8-emulated, e5m2", ["--precision.matmul=fp8-emulated", "--precision.fp8_gradient=e5m2"]),
     ("matmul fp8-emulated, by row", ["--precision.matmul=fp8-emulated", "--precision.fp8_scaling=row"]),
     ("attention fp8-emulated", ["--precision.attention=fp8-emulated"]),
 ]

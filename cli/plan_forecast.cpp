@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "backend_choice.h"
+#include "core/backend_sizes.h"
 #include "core/quote.h"
 #include "io/file.h"
 #include "io/run_file.h"
@@ -122,7 +123,10 @@ void check_fp8_attention(const RunConfig& config, const Hardware& hardware, cons
               << " is not stated: precision.attention = \"fp8\" runs on 9.0 alone\n";
     return;
   }
-  if (*has_kernel && model.head_dim == 128) return;
+  op::AttentionShape shape;
+  shape.head_dim = static_cast<int>(model.head_dim);
+  shape.has_alibi = model.positions == Positions::kAlibi;
+  if (*has_kernel && gpu_has_fp8_attention(shape)) return;
   throw ConfigError("precision.attention", "fp8 needs a Hopper GPU (compute capability 9.0) and heads of 128",
                     "hardware " + hardware.name + " (compute capability " + hardware.compute_capability +
                         "), model.head_dim = " + std::to_string(model.head_dim),

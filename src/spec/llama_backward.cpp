@@ -116,17 +116,11 @@ void LlamaEmitter::backward_mlp(const BlockActivations& block, int64_t layer, co
 // 4 backwards, where attention has not done it already.
 void LlamaEmitter::rotate_back(int64_t layer, TensorId dqkv) {
   if (config_.positions != Positions::kRope) return;
-  const int num_heads = static_cast<int>(config_.num_attention_heads);
-  const int num_kv_heads = static_cast<int>(config_.num_key_value_heads);
   tape_.enter("backward.rope", layer);
-  tape_.push(op::Rope<TensorId>{.qkv = dqkv,
-                                .table = program_.rope_table,
-                                .positions = batch_.positions,
-                                .abs_max = abs_max_for_producer(Fp8Site::kQkvGradient, layer),
-                                .num_rotated_heads = num_heads + num_kv_heads,
-                                .num_heads_total = num_heads + 2 * num_kv_heads,
-                                .head_dim = static_cast<int>(config_.head_dim),
-                                .inverse = true});
+  op::Rope<TensorId> rope = rotation(dqkv);
+  rope.abs_max = abs_max_for_producer(Fp8Site::kQkvGradient, layer);
+  rope.inverse = true;
+  tape_.push(rope);
 }
 
 // 3 backwards, in place on the gradient of q, k, v.

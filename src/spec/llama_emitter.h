@@ -186,6 +186,8 @@ class LlamaEmitter {
   // llama_forward.cpp
   void attention_norm(BlockActivations& block, int64_t layer, TensorId stream, TensorId delta);
   void project_and_rotate(BlockActivations& block, int64_t layer);
+  /// Of the queries and keys of `qkv`, by the positions of the batch.
+  op::Rope<TensorId> rotation(TensorId qkv) const;
   void norm_heads(BlockActivations& block, int64_t layer);
   void attend(BlockActivations& block, int64_t layer);
   void attend_fp8(BlockActivations& block, int64_t layer);

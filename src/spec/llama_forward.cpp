@@ -34,16 +34,22 @@ void LlamaEmitter::project_and_rotate(BlockActivations& block, int64_t layer) {
   tape_.enter("forward.rope", layer);
   if (config.has_qk_norm) norm_heads(block, layer);
   if (config.positions != Positions::kRope) return;
-  tape_.push(op::Rope<TensorId>{
-      .qkv = block.qkv,
-      .table = program_.rope_table,
-      .positions = batch_.positions,
-      // What is rotated a second time was measured the first time.
-      .abs_max = uses_fp8_attention_ && stage_.empty() ? program_.fp8.attention.at(static_cast<size_t>(layer)).abs_max
-                                                       : TensorId{},
-      .num_rotated_heads = static_cast<int>(config.num_attention_heads + config.num_key_value_heads),
-      .num_heads_total = static_cast<int>(config.num_attention_heads + 2 * config.num_key_value_heads),
-      .head_dim = static_cast<int>(config.head_dim)});
+  op::Rope<TensorId> rope = rotation(block.qkv);
+  // What is rotated a second time was measured the first time.
+  if (uses_fp8_attention_ && stage_.empty()) {
+    rope.abs_max = program_.fp8.attention.at(static_cast<size_t>(layer)).abs_max;
+  }
+  tape_.push(rope);
+}
+
+op::Rope<TensorId> LlamaEmitter::rotation(TensorId qkv) const {
+  return {.qkv = qkv,
+          .table = program_.rope_table,
+          .positions = batch_.positions,
+          .abs_max = {},
+          .num_rotated_heads = static_cast<int>(config_.num_attention_heads + config_.num_key_value_heads),
+          .num_heads_total = static_cast<int>(config_.num_attention_heads + 2 * config_.num_key_value_heads),
+          .head_dim = static_cast<int>(config_.head_dim)};
 }
 
 void LlamaEmitter::norm_heads(BlockActivations& block, int64_t layer) {
